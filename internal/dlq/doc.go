@@ -1,0 +1,16 @@
+// Package dlq keeps records that can never be processed: each becomes a message
+// on `dlq.<topic>` with its original key, value and headers, and headers that
+// say where it came from and why it died (R7 of the design).
+//
+// Invariants:
+//
+//   - I1: A lane counts an entry as acknowledged only after the log has said
+//     that the message is durable.
+//   - I2: Enqueue never blocks. What is outstanding is bounded by the owner of
+//     the lane, who stops reading at [LaneMax] and goes on when Wake tells.
+//   - I3: A message that the log would refuse for its size becomes a pointer:
+//     coordinates, reason, hash and the first bytes of the value.
+//
+// A [Writer] is safe for concurrent use; a [Lane] belongs to one task, but for
+// its counters, which anyone may read.
+package dlq
