@@ -1,0 +1,15 @@
+package sink
+
+// IncidentsMax is how many incidents a sink keeps: the newest ones. An older one
+// is deleted when a newer one is written, so the table cannot grow without end.
+const IncidentsMax = 10_000
+
+// Kinds of the incidents that a sink writes by itself.
+const (
+	// IncidentSealed: a segment came for a window whose segments retention has
+	// emptied. It is stored, but not merged.
+	IncidentSealed = "sealed"
+	// IncidentForeignRow: a final row could not be written, because the row of
+	// that key belongs to another topic.
+	IncidentForeignRow = "foreign_row"
+)

@@ -1,0 +1,183 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/sqlitefile"
+	"github.com/peil-stream/peil/internal/stream"
+)
+
+// fence moves a partition's row from the point that was last written to the one
+// being written. A row that is already there is hit too, which makes the redo
+// after an unknown outcome safe (R4); then every value is equal and updated_at
+// stays. The watermark never goes back, and neither does the position: what may
+// be stored is only From or To, and checkPoint refused a To behind From.
+const fence = `
+UPDATE consumer_offsets SET
+	next_offset = ?5, position = ?6, leader_epoch = ?7,
+	watermark = coalesce(max(watermark, ?8), watermark, ?8), final_to = ?9,
+	accepted = ?10, late = ?11, dead = ?12, ignored = ?13,
+	updated_at = CASE WHEN
+		(next_offset, position, leader_epoch, watermark, final_to, accepted, late, dead, ignored)
+		IS (?5, ?6, ?7, coalesce(max(watermark, ?8), watermark, ?8), ?9, ?10, ?11, ?12, ?13)
+		THEN updated_at ELSE ?14 END
+WHERE topic = ?1 AND partition = ?2 AND epoch = ?3 AND topic_id = ?4
+	AND ((next_offset, position) IS (?15, ?16) OR (next_offset, position) IS (?5, ?6))`
+
+// flush is one flush transaction.
+type flush struct {
+	tx       *sql.Tx
+	now      string
+	parts    []sink.PartitionFlush // by topic and partition
+	result   sink.FlushResult
+	recorded []sink.Incident
+}
+
+// Flush implements [sink.Sink]. A To.Position below From.Position, a partition
+// given twice, and what else no correct caller does is an error before anything
+// is written. To.Next may lie below From.Next: reading can begin lower than the
+// row says, and a lower start only reads more.
+//
+// Incidents of a flush are compared with those kept, so that a redo writes none
+// a second time.
+func (s *Sink) Flush(ctx context.Context, parts []sink.PartitionFlush) (sink.FlushResult, error) {
+	if len(parts) == 0 {
+		return sink.FlushResult{}, nil
+	}
+	sorted, err := ordered(parts)
+	if err != nil {
+		return sink.FlushResult{}, fmt.Errorf("flush: %w", err)
+	}
+	f := flush{now: s.stamp(), parts: sorted}
+	err = s.write(ctx, "flush", func(tx *sql.Tx) (bool, error) {
+		f.tx = tx
+		if err := f.fence(ctx); err != nil || len(f.result.Fenced) > 0 {
+			return false, err
+		}
+		return true, f.apply(ctx)
+	})
+	if err != nil {
+		return sink.FlushResult{}, err
+	}
+	s.warn(ctx, f.recorded)
+	return f.result, nil
+}
+
+// fence updates the rows of all partitions and notes those that it did not hit.
+func (f *flush) fence(ctx context.Context) error {
+	update, err := f.tx.PrepareContext(ctx, fence)
+	if err != nil {
+		return fmt.Errorf("prepare fence: %w", err)
+	}
+	for i := range f.parts {
+		p := &f.parts[i]
+		var fromNext, fromPosition any
+		if p.From != nil {
+			fromNext, fromPosition = p.From.Next, p.From.Position
+		}
+		n, err := affected(update.ExecContext(ctx, p.Partition.Topic, p.Partition.Index, p.Epoch, p.TopicID,
+			p.To.Next, p.To.Position, known(int64(p.LeaderEpoch)), instant(p.Watermark), instant(p.FinalTo),
+			p.Counts.Accepted, p.Counts.Late, p.Counts.Dead, p.Counts.Ignored, f.now, fromNext, fromPosition))
+		if err != nil {
+			return errors.Join(fmt.Errorf("partition %s: %w", p.Partition, err), update.Close())
+		}
+		if n == 0 {
+			f.result.Fenced = append(f.result.Fenced, p.Partition)
+		}
+	}
+	return update.Close()
+}
+
+func (f *flush) apply(ctx context.Context) error {
+	if err := f.writeSegments(ctx); err != nil {
+		return err
+	}
+	if err := f.writeVehicles(ctx); err != nil {
+		return err
+	}
+	if err := f.writeTrips(ctx); err != nil {
+		return err
+	}
+	for i := range f.parts {
+		for _, in := range f.parts[i].Incidents {
+			added, err := addIncidentOnce(ctx, f.tx, in, f.now)
+			if err != nil {
+				return fmt.Errorf("partition %s: %w", f.parts[i].Partition, err)
+			}
+			if added {
+				f.recorded = append(f.recorded, in)
+			}
+		}
+	}
+	return trimIncidents(ctx, f.tx, len(f.recorded))
+}
+
+// ordered returns the partitions sorted by topic and index, and checks them. The
+// snapshots themselves are shared, not copied: they are immutable.
+func ordered(parts []sink.PartitionFlush) ([]sink.PartitionFlush, error) {
+	sorted := slices.Clone(parts)
+	slices.SortStableFunc(sorted, func(a, b sink.PartitionFlush) int { return comparePartitions(a.Partition, b.Partition) })
+	for i := range sorted {
+		p := &sorted[i]
+		if i > 0 && sorted[i-1].Partition == p.Partition {
+			return nil, fmt.Errorf("partition %s: given twice", p.Partition)
+		}
+		if err := checkPoint(p); err != nil {
+			return nil, fmt.Errorf("partition %s: %w", p.Partition, err)
+		}
+		if err := checkSegments(p.Segments); err != nil {
+			return nil, fmt.Errorf("partition %s: %w", p.Partition, err)
+		}
+	}
+	return sorted, nil
+}
+
+func comparePartitions(a, b stream.Partition) int {
+	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
+}
+
+func checkPoint(p *sink.PartitionFlush) error {
+	switch {
+	case p.To.Next < 0 || p.To.Next > p.To.Position:
+		return fmt.Errorf("next offset %d does not lie between 0 and position %d", p.To.Next, p.To.Position)
+	case p.From != nil && p.To.Position < p.From.Position:
+		return fmt.Errorf("position would go back from %d to %d", p.From.Position, p.To.Position)
+	default:
+		return nil
+	}
+}
+
+func checkSegments(segments []sink.Segment) error {
+	starts := make(map[int64]struct{}, len(segments))
+	for i := range segments {
+		s := &segments[i]
+		_, twice := starts[s.Start]
+		starts[s.Start] = struct{}{}
+		switch {
+		case twice:
+			return fmt.Errorf("window %s: two segments in one flush", sqlitefile.FormatTime(s.Start))
+		case s.Start == sink.NoTime || s.End <= s.Start:
+			return fmt.Errorf("window %s: ends at %s", sqlitefile.FormatTime(s.Start), sqlitefile.FormatTime(s.End))
+		case s.FirstOffset > s.ThroughOffset:
+			return fmt.Errorf("window %s: first offset %d lies after through offset %d",
+				sqlitefile.FormatTime(s.Start), s.FirstOffset, s.ThroughOffset)
+		case s.Data == nil:
+			return fmt.Errorf("window %s: segment without data", sqlitefile.FormatTime(s.Start))
+		}
+	}
+	return nil
+}
+
+// affected is the number of rows that a statement changed.
+func affected(r sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
+}
