@@ -174,7 +174,8 @@ func (f *folder) sortCells(in *interner) {
 
 // write encodes the cells in their order.
 func (f *folder) write(in *interner) {
-	buf := append(f.buf[:0], formatVersion)
+	f.buf = append(f.buf[:0], formatVersion)
+	buf := f.buf
 	dims, last := 0, uint32(0)
 	for _, n := range f.order {
 		if d := in.cells[n].dim; d != last {

@@ -3,6 +3,7 @@ package window
 import (
 	"bytes"
 	"hash/maphash"
+	"slices"
 )
 
 // slotsMin is the size of a new hash table, a power of two.
@@ -110,13 +111,14 @@ func (in *interner) dim(name string) uint32 {
 	return uint32(len(in.dims) - 1)
 }
 
-// group returns the number of the record's group.
+// group returns the number of the record's group. It tries the one that the first
+// cell had last before it looks all parts up.
 func (in *interner) group(r *Record) uint32 {
 	if len(r.Group) == 0 {
 		return in.lookUp(r)
 	}
 	first := in.cell(r.Group[0].Dimension, r.Group[0].ID)
-	if g := in.cells[first].group; g != 0 && in.isGroup(g-1, r) {
+	if g := in.cells[first].group; g != 0 && in.isRest(g-1, r) {
 		return g - 1
 	}
 	g := in.lookUp(r)
@@ -124,8 +126,8 @@ func (in *interner) group(r *Record) uint32 {
 	return g
 }
 
-// isGroup says whether a group that begins with the right cell is the record's.
-func (in *interner) isGroup(g uint32, r *Record) bool {
+// isRest says whether a group, which begins with the right cell, is the record's.
+func (in *interner) isRest(g uint32, r *Record) bool {
 	tuple := in.tuple(g)
 	if len(tuple) != 1+len(r.Group) || !in.is(tuple[0], "", r.Label) {
 		return false
@@ -146,17 +148,16 @@ func (in *interner) tuple(g uint32) []uint32 {
 
 // lookUp finds the group of a record by all its parts.
 func (in *interner) lookUp(r *Record) uint32 {
-	tuple := append(in.scratch[:0], in.cell("", r.Label))
+	in.scratch = append(in.scratch[:0], in.cell("", r.Label))
 	for i := range r.Group {
-		tuple = append(tuple, in.cell(r.Group[i].Dimension, r.Group[i].ID))
+		in.scratch = append(in.scratch, in.cell(r.Group[i].Dimension, r.Group[i].ID))
 	}
-	in.scratch = tuple
-
+	tuple := in.scratch
 	hash := hashTuple(tuple)
 	mask := len(in.groupSlots) - 1
 	i := int(hash) & mask
 	for ; in.groupSlots[i].ref != 0; i = (i + 1) & mask {
-		if s := in.groupSlots[i]; s.hash == hash && equal(in.tuple(s.ref-1), tuple) {
+		if s := in.groupSlots[i]; s.hash == hash && slices.Equal(in.tuple(s.ref-1), tuple) {
 			return s.ref - 1
 		}
 	}
@@ -175,18 +176,6 @@ func hashTuple(tuple []uint32) uint32 {
 		h ^= h >> 32
 	}
 	return uint32(h)
-}
-
-func equal(a, b []uint32) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // grown doubles a hash table that is more than half full.
