@@ -43,6 +43,11 @@ const (
 	idFields fieldSet = 1<<fFeed | 1<<fVehicleID | 1<<fTripID | 1<<fStopID | 1<<fStationID |
 		1<<fLineID | 1<<fOperator
 
+	textFields           = idFields | 1<<fStartDate | 1<<fCurrentStatus | 1<<fOccupancy
+	timeFields  fieldSet = 1<<fPredictedTime | 1<<fTimestamp
+	wholeFields fieldSet = 1<<fDelayS | 1<<fStopSequence
+	floatFields fieldSet = 1<<fLatitude | 1<<fLongitude | 1<<fBearing | 1<<fSpeedMPS
+
 	predictionFields fieldSet = 1<<fFeed | 1<<fTripID | 1<<fStartDate | 1<<fStopSequence |
 		1<<fStopID | 1<<fStationID | 1<<fLineID | 1<<fOperator | 1<<fDelayS | 1<<fStatus |
 		1<<fPredictedTime | 1<<fTimestamp

@@ -7,40 +7,50 @@ import (
 
 // object reads the value's own object and what may surround it.
 func (d *Decoder) object(known fieldSet, h *habit) int {
+	b := d.b
 	i := d.space(0)
-	if i >= len(d.b) || d.b[i] != '{' {
+	if i >= len(b) || b[i] != '{' {
 		return d.fail(i, "an object was expected")
 	}
 	i = d.space(i + 1)
-	if i < len(d.b) && d.b[i] == '}' {
+	if i < len(b) && b[i] == '}' {
 		return d.end(i + 1)
 	}
 	for last := unknownField; ; {
-		f := unknownField
-		if i, f = d.memberName(i, known, h.after[last]); i == failed {
-			return failed
+		guess := &h.after[last]
+		f, n := guess.field, len(guess.member)
+		if n > 0 && len(b)-i > n && string(b[i:i+n]) == guess.member {
+			i += n
+			if b[i] <= ' ' {
+				i = d.space(i)
+			}
+		} else {
+			if f, i = d.unexpectedName(i, known); i == failed {
+				return failed
+			}
+			d.surprised = d.surprised || f != unknownField
 		}
 		if f == unknownField {
 			i = d.skip(i)
 		} else {
-			i = d.member(i, f)
+			i = d.knownMember(i, f)
 			last = f
 		}
 		if i == failed {
 			return failed
 		}
-		if i < len(d.b) && d.b[i] <= ' ' {
+		if i < len(b) && b[i] <= ' ' {
 			i = d.space(i)
 		}
 		switch {
-		case i >= len(d.b):
+		case i >= len(b):
 			return d.fail(i, "the value ends too early")
-		case d.b[i] == ',':
+		case b[i] == ',':
 			i++
-			if i < len(d.b) && d.b[i] <= ' ' {
+			if i < len(b) && b[i] <= ' ' {
 				i = d.space(i)
 			}
-		case d.b[i] == '}':
+		case b[i] == '}':
 			return d.end(i + 1)
 		default:
 			return d.fail(i, "a comma or an end was expected")
@@ -57,29 +67,6 @@ func (d *Decoder) end(i int) int {
 		return d.fail(i, "the object has a name twice")
 	}
 	return i
-}
-
-// memberName reads a name and goes on to its value. A known name is marked as
-// seen, an unknown one is kept; guess is the member that is likely to be here.
-func (d *Decoder) memberName(i int, known fieldSet, guess successor) (next int, f field) {
-	if n := len(guess.member); n > 0 && len(d.b)-i > n && string(d.b[i:i+n]) == guess.member {
-		f, next = guess.field, i+n
-		if d.b[next] <= ' ' {
-			next = d.space(next)
-		}
-	} else {
-		if f, next = d.unexpectedName(i, known); next == failed || f == unknownField {
-			return next, f
-		}
-		d.surprised = true
-	}
-	if d.seen&f.bit() != 0 {
-		return d.fail(i, "the object has a name twice"), f
-	}
-	d.seen |= f.bit()
-	d.order[d.ordered] = f
-	d.ordered++
-	return next, f
 }
 
 func (d *Decoder) unexpectedName(i int, known fieldSet) (f field, next int) {
@@ -102,26 +89,34 @@ func (d *Decoder) unexpectedName(i int, known fieldSet) (f field, next int) {
 	return f, d.colon(next)
 }
 
-// member reads the value of a known field. Null is as if the field were absent.
-func (d *Decoder) member(i int, f field) int {
+// knownMember reads the value of a known field. Null is as if the field were
+// absent, but for a second one of its name.
+func (d *Decoder) knownMember(i int, f field) int {
+	bit := f.bit()
+	if d.seen&bit != 0 {
+		return d.fail(i, "the object has a name twice")
+	}
+	d.seen |= bit
+	d.order[d.ordered] = f
+	d.ordered++
 	if i >= len(d.b) {
 		return d.fail(i, "the value ends too early")
 	}
 	if d.b[i] == 'n' {
 		return d.literal(i, "null")
 	}
-	d.present |= f.bit()
-	switch f {
-	case fPredictedTime, fTimestamp:
-		return d.timeMember(i, f)
-	case fDelayS, fStopSequence:
-		return d.wholeMember(i, f)
-	case fLatitude, fLongitude, fBearing, fSpeedMPS:
-		return d.floatMember(i, f)
-	case fStatus:
-		return d.statusMember(i)
-	default:
+	d.present |= bit
+	switch {
+	case bit&textFields != 0:
 		return d.textMember(i, f)
+	case bit&timeFields != 0:
+		return d.timeMember(i, f)
+	case bit&wholeFields != 0:
+		return d.wholeMember(i, f)
+	case bit&floatFields != 0:
+		return d.floatMember(i, f)
+	default:
+		return d.statusMember(i)
 	}
 }
 
@@ -138,27 +133,34 @@ func (d *Decoder) blame(set *fieldSet, f field, what string, lo, hi int) {
 }
 
 func (d *Decoder) textMember(i int, f field) int {
-	if d.b[i] != '"' {
+	b := d.b
+	if b[i] != '"' {
 		return d.wrong(i, f, "is not a string")
 	}
-	text, control, next := d.str(i)
+	i++
+	if j := plainEnd(b, i); j < len(b) && b[j] == '"' && uint(j-i-1) < IDMax {
+		d.texts[f] = b[i:j]
+		return j + 1
+	}
+	return d.textSlow(i, f)
+}
+
+func (d *Decoder) textSlow(i int, f field) int {
+	text, control, next := d.strSlow(i)
 	if next == failed {
 		return failed
 	}
 	d.texts[f] = text
-	if uint(len(text)-1) < IDMax && !control {
-		return next
-	}
 	set := &d.badValue
 	if idFields&f.bit() != 0 {
 		set = &d.badID
 	}
 	switch {
 	case control:
-		d.blame(set, f, "has a control character", i, next)
+		d.blame(set, f, "has a control character", i-1, next)
 	case len(text) > IDMax:
-		d.blame(set, f, "has more than "+strconv.Itoa(IDMax)+" bytes", i, next)
-	case f != fStartDate: // which may be empty
+		d.blame(set, f, "has more than "+strconv.Itoa(IDMax)+" bytes", i-1, next)
+	case len(text) == 0 && f != fStartDate: // which may be empty
 		d.blame(set, f, "is empty", 0, 0)
 	}
 	return next
