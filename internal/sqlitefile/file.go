@@ -36,6 +36,10 @@ type Options struct {
 	// ReadConns bounds the read transactions that are open at one time; one
 	// more waits. Defaults to 8.
 	ReadConns int
+	// Commit, if not nil, is called in place of each commit of a write
+	// transaction with the commit itself, so that tests and the fault simulator
+	// can make it fail before or after it took effect.
+	Commit func(commit func() error) error
 }
 
 func (o Options) withDefaults() Options {
@@ -44,6 +48,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ReadConns <= 0 {
 		o.ReadConns = readConnsDefault
+	}
+	if o.Commit == nil {
+		o.Commit = func(commit func() error) error { return commit() }
 	}
 	return o
 }
@@ -56,6 +63,7 @@ type File struct {
 	writer  *sql.DB  // nil when read-only
 	readers *sql.DB
 	queue   queue
+	commit  func(commit func() error) error
 
 	closeOnce sync.Once
 	closeErr  error
@@ -77,7 +85,7 @@ func Open(ctx context.Context, path string, o Options) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	f := &File{path: abs, log: o.Logger, lock: lock}
+	f := &File{path: abs, log: o.Logger, lock: lock, commit: o.Commit}
 	f.writer, err = openPool(dsn(abs, "rwc", writePragmas(), true), 1)
 	if err == nil {
 		// The first connection makes the file and turns the write-ahead log on;

@@ -520,3 +520,42 @@ func TestTime(t *testing.T) {
 		t.Error("instants outside are not cut to the ends")
 	}
 }
+
+func TestCommitHook(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("answer lost")
+	for _, tt := range []struct {
+		name string
+		hook func(commit func() error) error
+		want int
+	}{
+		{"before", func(func() error) error { return lost }, 0},
+		{"after", func(commit func() error) error { return errors.Join(commit(), lost) }, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			hook := func(commit func() error) error { return commit() }
+			f, err := Open(t.Context(), filepath.Join(t.TempDir(), "x.db"), Options{
+				Commit: func(commit func() error) error { return hook(commit) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustExec(t, f, "CREATE TABLE t (a)")
+			hook = tt.hook
+			err = f.Write(t.Context(), func(tx *sql.Tx) error {
+				_, err := tx.ExecContext(t.Context(), "INSERT INTO t VALUES (1)")
+				return err
+			})
+			if !errors.Is(err, lost) {
+				t.Errorf("error is %v", err)
+			}
+			if n := count(t, f, "SELECT count(*) FROM t"); n != tt.want {
+				t.Errorf("%d rows, want %d", n, tt.want)
+			}
+			if err := f.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

@@ -51,7 +51,12 @@ func (w *WriteTx) Commit() error {
 	}
 	w.done = true
 	defer w.file.queue.unlock()
-	if err := w.Tx.Commit(); err != nil {
+	if err := w.file.commit(w.Tx.Commit); err != nil {
+		// A commit that was never tried must not keep the connection; after one
+		// that was tried this does nothing.
+		if rerr := w.Tx.Rollback(); rerr != nil && !rolledBack(rerr) {
+			err = errors.Join(err, rerr)
+		}
 		return fmt.Errorf("commit: %w", err)
 	}
 	return nil
