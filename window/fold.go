@@ -61,7 +61,7 @@ func (f *folder) encode(in *interner, log []entry) []byte {
 
 // trim gives back scratch memory that only a peak needs.
 func (f *folder) trim() {
-	if cap(f.log) > spareRecords || cap(f.values) > 4*spareRecords || cap(f.buf) > spareText {
+	if 2*entryBytes*cap(f.log)+4*cap(f.values)+cap(f.buf) > spareBytes {
 		*f = folder{}
 	}
 }

@@ -61,6 +61,13 @@ func (in *interner) reset() {
 	in.cell("", nil)
 }
 
+// bytes is about the memory held.
+func (in *interner) bytes() int {
+	const cellBytes, groupBytes, slotBytes, numberBytes = 24, 16, 8, 4
+	return cap(in.text) + cellBytes*cap(in.cells) + groupBytes*cap(in.groups) +
+		slotBytes*(len(in.slots)+len(in.groupSlots)) + numberBytes*cap(in.tuples)
+}
+
 // entry turns a record into its log entry.
 func (in *interner) entry(r *Record) entry {
 	e := entry{group: in.group(r), value: r.Value}

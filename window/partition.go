@@ -11,8 +11,7 @@ import (
 // steady state, and little enough that one peak is not held for ever.
 const (
 	spareWindows = 2
-	spareRecords = 1 << 20
-	spareText    = 8 << 20
+	spareBytes   = 16 << 20
 )
 
 // Partition is the open windows of one partition. [NewPartition] makes one.
@@ -48,6 +47,9 @@ type entry struct {
 	extra uint32
 	value int32
 }
+
+// entryBytes is the size of an entry.
+const entryBytes = 12
 
 // NewPartition returns the windows of a partition that reads on from r, none of
 // them open.
@@ -217,7 +219,7 @@ func (p *Partition) closeUpTo(offset int64) {
 			p.hot = nil
 		}
 		w.log = w.log[:0]
-		if len(p.spare) < spareWindows && cap(w.log) <= spareRecords && cap(w.names.text) <= spareText {
+		if len(p.spare) < spareWindows && cap(w.log)*entryBytes+w.names.bytes() <= spareBytes {
 			p.spare = append(p.spare, w)
 		}
 	}
