@@ -66,7 +66,7 @@ var arrows = map[string][]string{
 	// The batch job is the second opinion: nothing of window, stats or ledger.
 	"internal/verify": {"event", "internal/sink", "internal/stream"},
 
-	"internal/api":       {"internal/sink", "internal/stream", "internal/telemetry"},
+	"internal/api":       {"event", "internal/sink", "internal/stream", "internal/telemetry"},
 	"internal/assert":    {},
 	"internal/config":    {"internal/assert"},
 	"internal/telemetry": {},
