@@ -1,0 +1,82 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Schema returns the JSON schema of the file, for editors and checkers. Values
+// may hold ${VAR}, so an editor may find fault with what peil accepts, but never
+// the other way round.
+func Schema() ([]byte, error) {
+	root := object("Configuration of peil.")
+	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	root["title"] = "peil.yaml"
+	for _, s := range append(settings(), secretFiles()...) {
+		place(root, s.key, describeSetting(s, Config{}))
+	}
+	feed := object("One source of GTFS-Realtime.")
+	feed["required"] = []string{"name"}
+	for _, s := range feedSettings() {
+		place(feed, s.key, describeSetting(s, Feed{}))
+	}
+	place(root, "feeds", map[string]any{
+		"description": "Sources of GTFS-Realtime. They are set in the file only.",
+		"type":        "array",
+		"items":       feed,
+	})
+	out, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the schema: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+func object(doc string) map[string]any {
+	return map[string]any{
+		"type":                 "object",
+		"description":          doc,
+		"additionalProperties": false,
+		"properties":           map[string]any{},
+	}
+}
+
+// place puts the schema of a key where its path says, making sections on the
+// way.
+func place(root map[string]any, path string, schema map[string]any) {
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		properties := root["properties"].(map[string]any)
+		section, ok := properties[name].(map[string]any)
+		if !ok {
+			section = object("Settings of " + name + ".")
+			properties[name] = section
+		}
+		root = section
+	}
+	root["properties"].(map[string]any)[names[len(names)-1]] = schema
+}
+
+func describeSetting[T any](s setting[T], zero T) map[string]any {
+	out := map[string]any{"type": "string"}
+	if s.fileOf == "" {
+		out = s.at(&zero).schema()
+	}
+	out["description"] = s.doc
+	if s.preset != "" {
+		out["default"] = typed(s.preset, out["type"])
+	}
+	return out
+}
+
+// typed gives a default in the type that the schema names.
+func typed(text string, kind any) any {
+	if kind != "string" {
+		var v any
+		if json.Unmarshal([]byte(text), &v) == nil {
+			return v
+		}
+	}
+	return text
+}
