@@ -11,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -337,58 +338,75 @@ func checkPublic(sources []source) []string {
 func checkCalls(sources []source) []string {
 	var out []string
 	for _, s := range sources {
-		handles := testHandles(s)
-		clock, contexts := s.localName("time"), s.localName("context")
-		ast.Inspect(s.file, func(n ast.Node) bool {
-			sel, ok := n.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			x, ok := sel.X.(*ast.Ident)
-			if !ok {
-				return true
-			}
-			switch name := sel.Sel.Name; {
-			case handles[x.Name] && (name == "Skip" || name == "Skipf" || name == "SkipNow"):
-				out = append(out, s.at(n.Pos())+": a skipped check is a failed one: no "+x.Name+"."+name)
-			case s.isTest() && x.Name == clock && name == "Sleep":
-				out = append(out, s.at(n.Pos())+": wait for an event, or use testing/synctest: no time.Sleep in tests")
-			case !s.isTest() && s.file.Name.Name != "main" && x.Name == contexts &&
-				(name == "Background" || name == "TODO") && !commented(s, n.Pos()):
-				out = append(out, s.at(n.Pos())+": context."+name+" outside main and tests wants a comment that says why")
-			}
-			return true
-		})
+		v := callVisitor{source: s, out: &out, clock: s.localName("time"), contexts: s.localName("context")}
+		ast.Walk(v, s.file)
 	}
 	return out
 }
 
-// testHandles returns the names of all parameters that are a test's handle:
-// *testing.T and its like, testing.TB, *rapid.T.
-func testHandles(s source) map[string]bool {
-	out := map[string]bool{}
-	ast.Inspect(s.file, func(n ast.Node) bool {
-		field, ok := n.(*ast.Field)
-		if !ok {
-			return true
+// callVisitor walks one file and knows the parameters in scope.
+type callVisitor struct {
+	source
+	out             *[]string
+	clock, contexts string
+	// handles says of each parameter in scope whether it is a test's handle.
+	handles map[string]bool
+}
+
+// Visit judges one node.
+func (v callVisitor) Visit(n ast.Node) ast.Visitor {
+	switch n := n.(type) {
+	case *ast.FuncDecl:
+		return v.enter(n.Type)
+	case *ast.FuncLit:
+		return v.enter(n.Type)
+	case *ast.SelectorExpr:
+		if x, ok := n.X.(*ast.Ident); ok {
+			v.selector(x.Name, n.Sel.Name, n.Pos())
 		}
+	}
+	return v
+}
+
+func (v callVisitor) selector(x, name string, pos token.Pos) {
+	var message string
+	switch {
+	case v.handles[x] && (name == "Skip" || name == "Skipf" || name == "SkipNow"):
+		message = "a skipped check is a failed one: no " + x + "." + name
+	case v.isTest() && x == v.clock && name == "Sleep":
+		message = "wait for an event, or use testing/synctest: no time.Sleep in tests"
+	case !v.isTest() && v.file.Name.Name != "main" && x == v.contexts &&
+		(name == "Background" || name == "TODO") && !commented(v.source, pos):
+		message = "context." + name + " outside main and tests wants a comment that says why"
+	default:
+		return
+	}
+	*v.out = append(*v.out, v.at(pos)+": "+message)
+}
+
+// enter returns the visitor for the inside of a function. The handle of rapid is
+// none of testing's: its Skip tells rapid to draw again, and no check is lost.
+func (v callVisitor) enter(fn *ast.FuncType) callVisitor {
+	v.handles = maps.Clone(v.handles)
+	if v.handles == nil {
+		v.handles = map[string]bool{}
+	}
+	for _, field := range fn.Params.List {
 		t := field.Type
 		if star, ok := t.(*ast.StarExpr); ok {
 			t = star.X
 		}
 		sel, ok := t.(*ast.SelectorExpr)
-		if !ok {
-			return true
+		isHandle := false
+		if ok {
+			x, ok := sel.X.(*ast.Ident)
+			isHandle = ok && x.Name == "testing"
 		}
-		x, ok := sel.X.(*ast.Ident)
-		if ok && (x.Name == "testing" || x.Name == "rapid") {
-			for _, name := range field.Names {
-				out[name.Name] = true
-			}
+		for _, name := range field.Names {
+			v.handles[name.Name] = isHandle
 		}
-		return true
-	})
-	return out
+	}
+	return v
 }
 
 // commented says whether the line at pos, or the one before it, holds a comment.
@@ -528,6 +546,8 @@ func TestCheckersFindFaults(t *testing.T) {
 		{"no Example", map[string]string{"stats/doc.go": "// Package stats is.\npackage stats"}, "package stats: no Example"},
 		{"skipped test", map[string]string{"internal/cli/a_test.go": "package cli\nimport \"testing\"\nfunc TestA(t *testing.T) { t.Skipf(\"\") }"}, "no t.Skipf"},
 		{"skipped by another name", map[string]string{"internal/cli/a_test.go": "package cli\nimport \"testing\"\nfunc f(tb testing.TB) { tb.SkipNow() }"}, "no tb.SkipNow"},
+		{"skip in a closure", map[string]string{"internal/cli/a_test.go": "package cli\nimport \"testing\"\nfunc TestA(t *testing.T) { f(func() { t.Skip() }) }"}, "no t.Skip"},
+		{"draw again", map[string]string{"internal/cli/a_test.go": "package cli\nimport \"testing\"\nimport \"pgregory.net/rapid\"\nfunc TestA(t *testing.T) { rapid.Check(t, func(t *rapid.T) { t.Skip() }) }"}, ""},
 		{"skip of something else", map[string]string{"internal/cli/a.go": "package cli\nfunc f(d *decoder) { d.Skip() }"}, ""},
 		{"sleeping test", map[string]string{"internal/cli/a_test.go": "package cli\nimport clock \"time\"\nfunc f() { clock.Sleep(1) }"}, "no time.Sleep"},
 		{"sleeping testing code", map[string]string{"internal/testkit/a.go": "package testkit\nimport \"time\"\nfunc f() { time.Sleep(1) }"}, "no time.Sleep"},
