@@ -34,6 +34,7 @@ type Lane struct {
 	sent      atomic.Int64
 	acked     atomic.Int64
 	wake      chan struct{}
+	settled   chan struct{}
 }
 
 // Sent is how many entries were enqueued; Acked how many of them are durable.
@@ -45,8 +46,12 @@ func (l *Lane) Acked() int64 { return l.acked.Load() }
 // Full says that the owner must stop reading.
 func (l *Lane) Full() bool { return l.sent.Load()-l.acked.Load() >= LaneMax }
 
-// Wake receives after entries were acknowledged.
+// Wake receives after entries were acknowledged. It is for the lane's owner.
 func (l *Lane) Wake() <-chan struct{} { return l.wake }
+
+// Settled receives after entries were acknowledged. It is for the one who waits
+// to write the owner's snapshot.
+func (l *Lane) Settled() <-chan struct{} { return l.settled }
 
 type queued struct {
 	lane *Lane
@@ -73,7 +78,7 @@ func NewWriter(log Appender, logger *slog.Logger) *Writer {
 
 // Lane makes a lane that writes to that index of the dead-letter topic.
 func (w *Writer) Lane(partition int32) *Lane {
-	return &Lane{partition: partition, wake: make(chan struct{}, 1)}
+	return &Lane{partition: partition, wake: make(chan struct{}, 1), settled: make(chan struct{}, 1)}
 }
 
 // Enqueue hands over one entry; the record may be reused afterwards.
@@ -121,6 +126,7 @@ func (w *Writer) Run(ctx context.Context) {
 		for _, q := range batch {
 			q.lane.acked.Add(1)
 			notify(q.lane.wake)
+			notify(q.lane.settled)
 		}
 	}
 }

@@ -1,0 +1,99 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
+	"github.com/peil-stream/peil/ledger"
+	"github.com/peil-stream/peil/window"
+)
+
+// claim takes a partition in SQL, decides where reading begins, and makes its
+// task (R5, R11). Nothing of the task runs yet.
+func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, error) {
+	c, err := p.askClaim(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := p.log.Bounds(ctx, a.Partition)
+	if err != nil {
+		return nil, fmt.Errorf("partition %s: ask the log for its bounds: %w", a.Partition, err)
+	}
+	cold, err := p.start(a, c, bounds)
+	if err != nil {
+		return nil, err
+	}
+	j, windowed := p.cfg.Job(a.Partition.Topic)
+	t := &task{
+		p: p, a: a, windowed: windowed, epoch: c.Epoch, size: p.cfg.Window.Size.Milliseconds(),
+		job: j, lane: p.dead.Lane(a.Partition.Index % p.deadPartitions[a.Partition.Topic]),
+		ledger: ledger.New(a.Start), position: a.Start, leaderEpoch: -1, cold: cold,
+		since: map[int64]int64{}, otherAt: sink.NoTime, otherHeld: sink.NoTime, quietFrom: time.Now(),
+		requests: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	resume := window.Resume{Watermark: window.NoTime}
+	if c.Stored {
+		t.found, t.counts, t.leaderEpoch = c.Point.Position, c.Counts, c.LeaderEpoch
+		t.written = &c.Point
+		resume = window.Resume{Watermark: c.Watermark, Position: c.Point.Position}
+	}
+	if t.windows, err = window.NewPartition(p.cfg.Window, resume); err != nil {
+		return nil, fmt.Errorf("partition %s: make its windows: %w", a.Partition, err)
+	}
+	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "partition claimed",
+		slog.String("partition", a.Partition.String()), slog.Int64("epoch", c.Epoch), slog.Int64("from", a.Start),
+		slog.Int64("position", t.found), slog.Bool("cold_start", cold))
+	return t, nil
+}
+
+func (p *Processor) askClaim(ctx context.Context, a *stream.Assignment) (sink.Claim, error) {
+	var c sink.Claim
+	err := patiently(ctx, p.cfg.Patience, p.waiting, func() error {
+		var err error
+		c, err = p.sink.Claim(ctx, sink.ClaimRequest{
+			Partition: a.Partition, TopicID: a.TopicID, Group: p.cfg.Group,
+			Owner: p.cfg.Owner, Fingerprint: p.cfg.Fingerprint,
+		})
+		return err
+	})
+	if m, ok := errors.AsType[*sink.MismatchError](err); ok {
+		return c, mismatch(m)
+	}
+	if err != nil {
+		return c, fmt.Errorf("partition %s: claim: %w", a.Partition, err)
+	}
+	return c, nil
+}
+
+// start sets where reading begins, and says whether it is a cold start.
+func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (cold bool, err error) {
+	if !c.Stored {
+		a.Start = b.Start
+		if p.cfg.Start == StartLatest {
+			a.Start = b.End
+		}
+		return a.Start > 0, nil
+	}
+	a.Start = c.Point.Next
+	switch {
+	case c.Point.Next < b.Start:
+		return false, lost(a.Partition, c.Point.Next, b.Start)
+	case b.End < c.Point.Position:
+		return false, truncated(a.Partition, c.Point.Position, b.End)
+	case c.Point.Next > c.Point.Position, c.Watermark == sink.NoTime && c.Counts.Accepted > 0:
+		return false, &Error{
+			Err: fmt.Errorf("partition %s: %w: next_offset %d, position %d, %d records accepted, watermark unknown: %t",
+				a.Partition, ErrInconsistent, c.Point.Next, c.Point.Position, c.Counts.Accepted, c.Watermark == sink.NoTime),
+			hint: "something else has written consumer_offsets; " + freshSchema,
+		}
+	}
+	// A cold start that was stored while the partition was still empty stays one
+	// until its first record (see snapshot).
+	untouched := c.Watermark == sink.NoTime && c.Counts == sink.Counts{} && c.Point.Position > 0
+	return untouched && (b.Start > 0 || p.cfg.Start == StartLatest), nil
+}

@@ -1,0 +1,216 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
+)
+
+const (
+	// flushTimeout ends a flush whose transaction hangs.
+	flushTimeout = 2 * time.Minute
+	// busyRetry is when finalising is tried again that another instance held.
+	busyRetry = 250 * time.Millisecond
+)
+
+// loop flushes by time and by size until ctx is done.
+func (p *Processor) loop(ctx context.Context) error {
+	tick := time.NewTicker(p.cfg.FlushInterval)
+	defer tick.Stop()
+	retain := time.NewTicker(time.Hour)
+	defer retain.Stop()
+	busy := time.NewTimer(busyRetry)
+	defer busy.Stop()
+	busy.Stop()
+	for {
+		again := false
+		var err error
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-retain.C:
+			err = p.retain(ctx)
+		case <-busy.C:
+			again, err = p.finalise(ctx)
+		case <-p.kick:
+			again, err = p.flush(ctx)
+		case <-tick.C:
+			again, err = p.flush(ctx)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if again {
+			busy.Reset(busyRetry)
+		}
+	}
+}
+
+// flush writes one snapshot of every partition in one transaction, releases
+// them, finalises, and hints. busy: another instance was finalising.
+func (p *Processor) flush(ctx context.Context) (busy bool, err error) {
+	p.flushMu.Lock()
+	defer p.flushMu.Unlock()
+	if p.broken.Load() {
+		return false, errBroken
+	}
+	begun := time.Now()
+	snaps, err := p.collect(ctx)
+	if err != nil {
+		return false, err
+	}
+	ready, err := p.acknowledged(ctx, snaps)
+	if err != nil {
+		return false, err
+	}
+	if err := p.write(ctx, ready); err != nil {
+		return false, err
+	}
+	for _, s := range ready {
+		if err := s.task.do(ctx, s.task.release); err != nil && !errors.Is(err, errTaskEnded) {
+			return false, err
+		}
+	}
+	busy, err = p.finalise(ctx)
+	if err != nil {
+		return false, err
+	}
+	p.healthy.Store(true)
+	p.metrics.flushed(time.Since(begun))
+	p.hint(ctx, ready)
+	return busy, nil
+}
+
+// collect asks every task for its snapshot.
+func (p *Processor) collect(ctx context.Context) ([]*snapshot, error) {
+	var snaps []*snapshot
+	for _, t := range p.sorted() {
+		end := int64(-1)
+		if s := t.status.Load(); s != nil && time.Since(s.quietFrom) >= p.cfg.IdleTimeout {
+			b, err := p.log.Bounds(ctx, t.a.Partition)
+			if err != nil {
+				return nil, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
+			}
+			end = b.End
+		}
+		var s *snapshot
+		err := t.do(ctx, func() { s = t.snapshot(end) })
+		switch {
+		case errors.Is(err, errTaskEnded):
+			continue
+		case err != nil:
+			return nil, err
+		case s != nil:
+			snaps = append(snaps, s)
+		}
+	}
+	return snaps, nil
+}
+
+// acknowledged returns the snapshots whose dead letters are all durable. It
+// waits a moment for those on their way; the rest is tried at the next flush,
+// unchanged.
+func (p *Processor) acknowledged(ctx context.Context, snaps []*snapshot) ([]*snapshot, error) {
+	wait := time.NewTimer(min(p.cfg.FlushInterval, time.Second))
+	defer wait.Stop()
+	var ready []*snapshot
+	expired := false
+	for _, s := range snaps {
+		for s.task.lane.Acked() < s.dead && !expired {
+			select {
+			case <-s.task.lane.Settled():
+			case <-wait.C:
+				expired = true
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
+		if s.task.lane.Acked() >= s.dead {
+			ready = append(ready, s)
+		}
+	}
+	return ready, nil
+}
+
+// write makes the snapshots durable. The transaction is not cancelled by a
+// shutdown: its outcome would be unknown for no reason.
+func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
+	var parts []sink.PartitionFlush
+	for _, s := range snaps {
+		if !s.empty {
+			parts = append(parts, s.flush)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+	defer cancel()
+	var res sink.FlushResult
+	err := patiently(ctx, p.cfg.Patience, p.waiting, func() error {
+		var err error
+		res, err = p.sink.Flush(ctx, parts)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("flush: %w", err)
+	}
+	if len(res.Fenced) > 0 {
+		p.metrics.fenced.Add(float64(len(res.Fenced)))
+		return fenced(res.Fenced)
+	}
+	for _, r := range res.Refused {
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "segment refused, the stored one covers more",
+			slog.String("partition", r.Partition.String()), slog.Int64("window_start", r.Start),
+			slog.Int64("stored_first", r.FirstOffset), slog.Int64("stored_through", r.ThroughOffset),
+			slog.Int64("offered_first", r.OfferedFirst), slog.Int64("offered_through", r.OfferedThrough))
+	}
+	p.metrics.committed(parts, res)
+	return nil
+}
+
+// waiting is told of each refusal by a database that cannot answer.
+func (p *Processor) waiting(err error) {
+	if p.healthy.Swap(false) {
+		p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, // a log line needs no deadline
+			"the database cannot answer, nothing is committed until it does", slog.String("error", err.Error()))
+	}
+	p.metrics.commitFailures.Inc()
+}
+
+// hint tells the log how far the group is, for lag tools. It decides nothing, so
+// a refusal is only worth a line.
+func (p *Processor) hint(ctx context.Context, snaps []*snapshot) {
+	next := map[stream.Partition]int64{}
+	for _, s := range snaps {
+		if !s.empty {
+			next[s.flush.Partition] = s.flush.To.Next
+		}
+	}
+	if len(next) == 0 || p.consumer == nil {
+		return
+	}
+	if err := p.consumer.Hint(ctx, next); err != nil && ctx.Err() == nil {
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "the log did not take the hint", slog.String("error", err.Error()))
+	}
+}
+
+func (p *Processor) retain(ctx context.Context) error {
+	before := p.cfg.Now().Add(-p.cfg.Retention).UnixMilli()
+	n, err := p.sink.Retain(ctx, before)
+	if err != nil {
+		return fmt.Errorf("empty old segments: %w", err)
+	}
+	if n > 0 {
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "segments older than the retention emptied", slog.Int("segments", n))
+	}
+	return nil
+}

@@ -1,0 +1,313 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peil-stream/peil/internal/dlq"
+	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
+	"github.com/peil-stream/peil/internal/telemetry"
+)
+
+// errBroken is returned by flushes after the first error that ends the process.
+var errBroken = errors.New("the processor has stopped after an error")
+
+// Processor runs the tasks of one process. Make one with New and call Run once.
+type Processor struct {
+	log     stream.Log
+	sink    sink.Sink
+	cfg     Config
+	metrics *metrics
+	codec   *codec
+	dead    *dlq.Writer
+
+	topics         []stream.Topic
+	windowed       []stream.Topic
+	deadPartitions map[string]int32
+	consumer       stream.Consumer
+
+	mu    sync.Mutex
+	tasks map[stream.Partition]*task
+
+	flushMu   sync.Mutex
+	kick      chan struct{}
+	unflushed atomic.Int64
+	healthy   atomic.Bool
+	broken    atomic.Bool
+	ready     atomic.Bool
+	cancel    context.CancelCauseFunc
+	ended     chan struct{}
+}
+
+// New makes a processor over a log and a sink, both of which it borrows: the
+// caller closes them after Run has returned.
+func New(log stream.Log, s sink.Sink, cfg Config, m *telemetry.Metrics) (*Processor, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c, err := newCodec()
+	if err != nil {
+		return nil, err
+	}
+	return &Processor{
+		log: log, sink: s, cfg: cfg, metrics: newMetrics(m), codec: c,
+		dead:           dlq.NewWriter(log, cfg.Logger),
+		deadPartitions: map[string]int32{},
+		tasks:          map[stream.Partition]*task{},
+		kick:           make(chan struct{}, 1),
+		ended:          make(chan struct{}),
+	}, nil
+}
+
+// Run processes until ctx is done, then flushes what has closed, gives the
+// partitions back and returns nil. An error means that it stopped by itself;
+// nothing is committed past what is durable in either case.
+func (p *Processor) Run(ctx context.Context) error {
+	defer close(p.ended)
+	if err := p.prepare(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	p.cancel = cancel
+
+	// Dead letters are still written during the last flush, after ctx is done.
+	deadCtx, stopDead := context.WithCancel(context.WithoutCancel(ctx))
+	var background sync.WaitGroup
+	background.Go(func() { p.dead.Run(deadCtx) })
+	background.Go(func() {
+		if err := p.loop(ctx); err != nil {
+			p.abort(err)
+		}
+	})
+	err := p.consumer.Run(ctx, p)
+	p.ready.Store(false)
+	if err != nil {
+		p.abort(err)
+	}
+	cancel(nil)
+	stopDead()
+	background.Wait()
+	if p.broken.Load() {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// prepare looks the topics up and registers their partitions in SQL.
+func (p *Processor) prepare(ctx context.Context) error {
+	topics, err := p.log.Describe(ctx, p.cfg.Topics...)
+	if err != nil {
+		return fmt.Errorf("look up the topics: %w", err)
+	}
+	p.topics = topics
+	for _, t := range topics {
+		dead, err := p.log.Describe(ctx, dlq.Topic(t.Name))
+		if err != nil {
+			return fmt.Errorf("look up the dead-letter topic of %s: %w", t.Name, err)
+		}
+		p.deadPartitions[t.Name] = dead[0].Partitions
+		if _, windowed := p.cfg.Job(t.Name); windowed {
+			p.windowed = append(p.windowed, t)
+		}
+		err = patiently(ctx, p.cfg.Patience, p.waiting, func() error { return p.sink.Register(ctx, t, p.cfg.Group) })
+		if m, ok := errors.AsType[*sink.MismatchError](err); ok {
+			return mismatch(m)
+		}
+		if err != nil {
+			return fmt.Errorf("register the partitions of %s: %w", t.Name, err)
+		}
+	}
+	p.healthy.Store(true)
+	p.consumer, err = p.log.Consumer(stream.Subscription{
+		Group: p.cfg.Group, Topics: p.cfg.Topics, BatchBytes: p.cfg.BatchBytes,
+	})
+	if err != nil {
+		return fmt.Errorf("make the consumer: %w", err)
+	}
+	return nil
+}
+
+// abort ends the process with err; the first one counts. Nothing is flushed
+// after it.
+func (p *Processor) abort(err error) {
+	if p.broken.Swap(true) {
+		return
+	}
+	p.cancel(err)
+}
+
+// Assigned claims the partitions and starts their tasks.
+func (p *Processor) Assigned(ctx context.Context, as []*stream.Assignment) error {
+	for _, a := range as {
+		t, err := p.claim(ctx, a)
+		if err != nil {
+			return err
+		}
+		p.mu.Lock()
+		p.tasks[a.Partition] = t
+		p.mu.Unlock()
+		go t.run() // Revoked and Lost wait for it
+	}
+	p.ready.Store(true)
+	return nil
+}
+
+// Revoked stops reading, flushes what has closed within ctx, and drops the rest:
+// the next owner reads open windows again (R6).
+func (p *Processor) Revoked(ctx context.Context, as []*stream.Assignment) {
+	for _, t := range p.of(as) {
+		if err := t.do(ctx, func() { t.stopped = true }); err != nil && !errors.Is(err, errTaskEnded) {
+			p.abort(fmt.Errorf("partition %s: stop reading: %w", t.a.Partition, err))
+		}
+	}
+	if _, err := p.flush(ctx); err != nil && !errors.Is(err, errBroken) {
+		p.abort(fmt.Errorf("last flush: %w", err))
+	}
+	p.drop(as)
+}
+
+// Lost drops everything: others may already own the partitions.
+func (p *Processor) Lost(as []*stream.Assignment) {
+	// Wait for a flush in flight, so that it does not meet a task half gone.
+	p.flushMu.Lock()
+	defer p.flushMu.Unlock()
+	p.drop(as)
+}
+
+// drop ends the tasks of the assignments and waits for them.
+func (p *Processor) drop(as []*stream.Assignment) {
+	for _, t := range p.of(as) {
+		close(t.stop)
+		<-t.done
+		p.mu.Lock()
+		delete(p.tasks, t.a.Partition)
+		p.mu.Unlock()
+		p.unflushed.Add(-int64(t.sinceMark))
+	}
+}
+
+// of returns the tasks of exactly these assignments: a completion for an older
+// stay of a partition finds nothing (R6).
+func (p *Processor) of(as []*stream.Assignment) []*task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ts []*task
+	for _, a := range as {
+		if t := p.tasks[a.Partition]; t != nil && t.a == a {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// sorted returns the tasks by topic and partition.
+func (p *Processor) sorted() []*task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ts := make([]*task, 0, len(p.tasks))
+	for _, t := range p.tasks {
+		ts = append(ts, t)
+	}
+	slices.SortFunc(ts, func(a, b *task) int { return comparePartitions(a.a.Partition, b.a.Partition) })
+	return ts
+}
+
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Ready says why the processor cannot do its work now, or nil.
+func (p *Processor) Ready() error {
+	switch {
+	case p.broken.Load():
+		return errBroken
+	case !p.ready.Load():
+		return errors.New("no partitions assigned yet")
+	case !p.healthy.Load():
+		return errors.New("the database cannot answer")
+	}
+	return nil
+}
+
+// Drain flushes until every partition has been read to the end that the log has
+// now, every dead letter is acknowledged, and every window that is final is
+// merged. It returns the windows that are still open. Nothing may be appended
+// meanwhile by the caller, or it may never return before ctx ends.
+func (p *Processor) Drain(ctx context.Context) ([]OpenWindow, error) {
+	const pause = 20 * time.Millisecond
+	wait := time.NewTimer(0)
+	defer wait.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-p.ended:
+			return nil, errBroken
+		case <-wait.C:
+		}
+		read, err := p.readToEnd(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if read {
+			busy, err := p.flush(ctx)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if err != nil {
+				p.abort(err)
+				return nil, err
+			}
+			if !busy && p.settled() {
+				return p.openWindows(), nil
+			}
+		}
+		wait.Reset(pause)
+	}
+}
+
+// readToEnd asks the log for its ends and compares the positions.
+func (p *Processor) readToEnd(ctx context.Context) (bool, error) {
+	if !p.ready.Load() {
+		return false, nil
+	}
+	tasks := p.sorted()
+	expected := 0
+	for _, t := range p.topics {
+		expected += int(t.Partitions)
+	}
+	if len(tasks) < expected {
+		return false, nil
+	}
+	for _, t := range tasks {
+		b, err := p.log.Bounds(ctx, t.a.Partition)
+		if err != nil {
+			return false, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
+		}
+		if s := t.status.Load(); s == nil || s.Position < b.End {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// settled says that nothing is left in flight after a flush.
+func (p *Processor) settled() bool {
+	for _, t := range p.sorted() {
+		if s := t.status.Load(); s.InFlight || t.lane.Acked() < t.lane.Sent() {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,145 @@
+package processor
+
+import (
+	"fmt"
+
+	"github.com/peil-stream/peil/internal/sink"
+)
+
+// snapshot is what of a partition is being written: immutable from the moment
+// its task hands it over.
+type snapshot struct {
+	task  *task
+	flush sink.PartitionFlush
+	// dead is how many dead letters must be acknowledged before it is written.
+	dead int64
+	// empty: nothing has changed since the last durable flush.
+	empty bool
+	ends  []int64
+}
+
+// snapshot marks the ledger and takes what is to be written, or returns the one
+// that is still in flight. nil: this partition has nothing that may be stored
+// yet. Runs in the task's goroutine.
+func (t *task) snapshot(end int64) *snapshot {
+	if t.held != nil {
+		return t.held
+	}
+	idle := t.idle(end)
+	if t.cold && !idle {
+		// Storing a row now would make the next start forget that it begins in
+		// the middle of the log.
+		return nil
+	}
+	t.checkHeld()
+	ends := make([]int64, len(t.closed))
+	segments := make([]sink.Segment, len(t.closed))
+	for i, s := range t.closed {
+		ends[i] = s.End
+		segments[i] = sink.Segment{
+			Start: s.Start, End: s.End, FirstOffset: s.FirstOffset, ThroughOffset: s.ThroughOffset,
+			Records: s.Records, Origin: sink.OriginLive, Data: t.p.codec.compress(s.Data),
+		}
+	}
+	point := t.ledger.Mark(ends)
+	f := sink.PartitionFlush{
+		Partition: t.a.Partition, TopicID: t.a.TopicID, Epoch: t.epoch,
+		From: t.written,
+		// While replaying after a restart the position read lies below the
+		// stored one, which must not go back (R4).
+		To:          sink.Point{Next: point.Next, Position: max(point.Position, t.found)},
+		LeaderEpoch: t.leaderEpoch,
+		Watermark:   t.windows.Watermark(),
+		FinalTo:     t.finalTo(idle),
+		Counts:      t.counts,
+		Segments:    segments,
+		State:       t.job.Take(),
+		Incidents:   t.incidents,
+	}
+	s := &snapshot{task: t, flush: f, dead: t.lane.Sent(), ends: ends, empty: t.unchanged(&f)}
+	t.held = s
+	t.closed, t.incidents = nil, nil
+	t.p.unflushed.Add(-int64(t.sinceMark))
+	t.sinceMark = 0
+	t.otherHeld, t.otherAt = t.otherAt, sink.NoTime
+	t.publish()
+	return s
+}
+
+// unchanged says whether f would write what the last durable flush wrote.
+func (t *task) unchanged(f *sink.PartitionFlush) bool {
+	l := t.last
+	return l != nil && l.To == f.To && l.Watermark == f.Watermark && l.FinalTo == f.FinalTo &&
+		l.Counts == f.Counts && len(f.Segments) == 0 && len(f.Incidents) == 0 &&
+		len(f.State.Trips) == 0 && len(f.State.Vehicles) == 0
+}
+
+// release makes the snapshot in flight durable. Runs in the task's goroutine.
+func (t *task) release() {
+	s := t.held
+	t.held = nil
+	t.otherHeld = sink.NoTime
+	t.ledger.Release()
+	for _, end := range s.ends {
+		delete(t.since, end)
+	}
+	if !s.empty {
+		t.written = &s.flush.To
+		last := s.flush
+		last.Segments, last.Incidents, last.State = nil, nil, sink.State{}
+		t.last = &last
+	}
+	t.publish()
+}
+
+// heldSince is the log timestamp of the oldest uncommitted record.
+func (t *task) heldSince() (int64, bool) {
+	oldest, ok := t.otherHeld, t.otherHeld != sink.NoTime
+	if !ok {
+		oldest, ok = t.otherAt, t.otherAt != sink.NoTime
+	}
+	for _, at := range t.since {
+		if !ok || at < oldest {
+			oldest, ok = at, true
+		}
+	}
+	return oldest, ok
+}
+
+// checkHeld makes an incident when too much is held, once until it is below the
+// bounds again (R13).
+func (t *task) checkHeld() {
+	pending := t.ledger.Pending()
+	since, held := t.heldSince()
+	age := t.p.cfg.Now().UnixMilli() - since
+	if pending <= t.p.cfg.HeldRecords && (!held || age <= t.p.cfg.HeldFor.Milliseconds()) {
+		t.tooHeld = false
+		return
+	}
+	if t.tooHeld {
+		return
+	}
+	t.tooHeld = true
+	t.incidents = append(t.incidents, sink.Incident{
+		Kind: "held", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
+		FromOffset: t.ledger.Committed(), ToOffset: t.position,
+		Detail: fmt.Sprintf("%d records are read but not yet committed, the oldest for %d s; a crash now would read them again", pending, age/1000),
+	})
+}
+
+// publish makes the live status of the partition visible to other goroutines.
+func (t *task) publish() {
+	s := &PartitionStatus{
+		Partition: t.a.Partition, Epoch: t.epoch, Position: t.position, Committed: t.ledger.Committed(),
+		Pending: t.ledger.Pending(), Watermark: t.windows.Watermark(), HeldSince: sink.NoTime,
+		Counts: t.counts, Windowed: t.windowed, InFlight: t.held != nil, quietFrom: t.quietFrom,
+	}
+	if since, ok := t.heldSince(); ok && s.Pending > 0 {
+		s.HeldSince = since
+	}
+	for _, w := range t.windows.Open() {
+		s.Open = append(s.Open, OpenWindow{Start: w.Start, End: w.End, FirstOffset: w.FirstOffset, Records: w.Records})
+	}
+	t.status.Store(s)
+	t.p.metrics.partition(s)
+}

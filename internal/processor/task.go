@@ -1,0 +1,249 @@
+package processor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+	"time"
+
+	"github.com/peil-stream/peil/internal/dlq"
+	"github.com/peil-stream/peil/internal/job"
+	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
+	"github.com/peil-stream/peil/ledger"
+	"github.com/peil-stream/peil/window"
+)
+
+// task is one assignment of a partition: the only goroutine that touches the
+// partition's windows, ledger and job.
+type task struct {
+	p        *Processor
+	a        *stream.Assignment
+	windowed bool
+	epoch    int64
+	size     int64 // window size in milliseconds
+
+	job      job.Job
+	decoded  job.Decoded
+	windows  *window.Partition
+	ledger   *ledger.Ledger
+	lane     *dlq.Lane
+
+	// found is the position at the claim: below it everything was judged.
+	found       int64
+	position    int64
+	leaderEpoch int32
+	counts      sink.Counts
+	written     *sink.Point // last durable point; nil: nothing stored
+	last        *sink.PartitionFlush
+	closed      []window.Segment
+	incidents   []sink.Incident
+	// cold: reading began above offset 0 without stored state, and no record
+	// has come yet that says which windows may have begun before (R5).
+	cold bool
+	// held is the snapshot in flight.
+	held      *snapshot
+	sinceMark int
+	since     map[int64]int64 // window end -> log timestamp of its first record
+	otherAt   int64           // log timestamp of the first other record since the mark
+	otherHeld int64           // the same of the snapshot in flight
+	tooHeld   bool            // the bound of held records was reported
+	quietFrom time.Time       // when the last batch came
+	stopped   bool
+
+	requests chan func()
+	stop     chan struct{}
+	done     chan struct{}
+	status   atomic.Pointer[PartitionStatus]
+}
+
+// run consumes until stop is closed or the assignment ends. A panic ends the
+// process without a commit: what it was about is read again.
+func (t *task) run() {
+	defer close(t.done)
+	defer func() {
+		if r := recover(); r != nil {
+			t.p.abort(fmt.Errorf("partition %s: panic: %v\n%s", t.a.Partition, r, debug.Stack()))
+		}
+	}()
+	t.publish()
+	batches := t.a.Batches
+	for {
+		in := batches
+		if t.stopped || t.lane.Full() || (t.held != nil && t.sinceMark >= t.p.cfg.FlushRecords) {
+			in = nil
+		}
+		select {
+		case <-t.stop:
+			return
+		case f := <-t.requests:
+			f()
+		case <-t.lane.Wake():
+		case b, ok := <-in:
+			if !ok {
+				batches = nil
+				if err := t.a.Err(); err != nil {
+					t.p.abort(fmt.Errorf("partition %s: read: %w", t.a.Partition, err))
+				}
+				continue
+			}
+			t.consume(&b)
+		}
+	}
+}
+
+// do runs f in the task's goroutine and waits for it.
+func (t *task) do(ctx context.Context, f func()) error {
+	finished := make(chan struct{})
+	select {
+	case t.requests <- func() { defer close(finished); f() }:
+	case <-t.done:
+		return errTaskEnded
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-finished:
+		return nil
+	case <-t.done:
+		return errTaskEnded
+	}
+}
+
+func (t *task) consume(b *stream.Batch) {
+	before := t.counts
+	for i := range b.Records {
+		t.record(&b.Records[i])
+	}
+	n := len(b.Records)
+	t.position = b.Next
+	t.ledger.Advance(b.Next)
+	t.leaderEpoch = b.LeaderEpoch
+	b.Release()
+	t.closed = append(t.closed, t.windows.TakeClosed()...)
+	t.sinceMark += n
+	if n > 0 {
+		t.quietFrom = time.Now()
+	}
+	t.p.metrics.consumed(t.a.Partition.Topic, n, before, t.counts)
+	t.publish()
+	if int(t.p.unflushed.Add(int64(n))) >= t.p.cfg.FlushRecords {
+		notify(t.p.kick)
+	}
+}
+
+func (t *task) record(rec *stream.Record) {
+	if t.cold && rec.Timestamp >= 0 {
+		t.coldStart(rec)
+	}
+	t.job.Decode(rec, &t.decoded)
+	d := &t.decoded
+	d.Record.Offset, d.Record.LogTime = rec.Offset, rec.Timestamp
+	fresh := rec.Offset >= t.found
+	switch d.Kind {
+	case job.Event:
+		t.event(rec, d, fresh)
+		return
+	case job.Heartbeat:
+		t.windows.Heartbeat(rec.Offset, d.Record.Time, rec.Timestamp)
+	case job.Close:
+		t.windows.CloseMarker(rec.Offset, d.Record.Time)
+	case job.Ignored:
+		if fresh {
+			t.counts.Ignored++
+		}
+	case job.Dead:
+		if fresh {
+			t.counts.Dead++
+			t.bury(rec, d)
+		}
+	}
+	t.other(rec)
+}
+
+// event judges a valid record (R1, R5).
+func (t *task) event(rec *stream.Record, d *job.Decoded, fresh bool) {
+	if !t.windowed {
+		t.windows.Heartbeat(rec.Offset, d.Record.Time, rec.Timestamp)
+		if fresh {
+			t.counts.Accepted++
+			t.job.Keep(rec.Offset)
+		}
+		t.other(rec)
+		return
+	}
+	verdict := t.windows.Add(&d.Record)
+	if fresh {
+		if verdict == window.Late {
+			t.counts.Late++
+		} else {
+			t.counts.Accepted++
+		}
+		// Late records are newer than nothing in a window, but may still be the
+		// newest of their trip (R10).
+		t.job.Keep(rec.Offset)
+	} else if verdict == window.Redelivered {
+		t.p.metrics.redelivered.Inc()
+	}
+	if d.Record.HasValue && (verdict == window.Accepted || verdict == window.Replayed) {
+		end := window.Start(d.Record.Time, t.size) + t.size
+		t.ledger.Window(rec.Offset, end)
+		if _, ok := t.since[end]; !ok {
+			t.since[end] = rec.Timestamp
+		}
+		return
+	}
+	t.other(rec)
+}
+
+func (t *task) other(rec *stream.Record) {
+	t.ledger.Other(rec.Offset)
+	if t.otherAt == sink.NoTime {
+		t.otherAt = rec.Timestamp
+	}
+}
+
+func (t *task) bury(rec *stream.Record, d *job.Decoded) {
+	t.p.metrics.dead(t.a.Partition.Topic, d.Reason)
+	t.p.dead.Enqueue(t.lane, dlq.Entry{
+		Partition: t.a.Partition, Record: rec, Reason: d.Reason, Detail: d.Detail, At: t.p.cfg.Now(),
+	})
+}
+
+// coldStart closes every window that may have begun before the first record
+// that this partition could read (R5).
+func (t *task) coldStart(rec *stream.Record) {
+	t.cold = false
+	if !t.windowed {
+		return
+	}
+	b := t.windows.ColdStart(rec.Timestamp, t.p.cfg.MaxSkew.Milliseconds())
+	at := time.UnixMilli(b).UTC().Format("2006-01-02T15:04:05.000Z")
+	t.incidents = append(t.incidents, sink.Incident{
+		Kind: "cold_start", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
+		FromOffset: rec.Offset, ToOffset: -1,
+		Detail: "reading began here without knowing what came before; windows that end at or before " + at + " are not written",
+	})
+	t.p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "cold start, earlier windows are left out", // a log line needs no deadline
+		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", rec.Offset), slog.String("windows_after", at))
+}
+
+// idle says whether the partition is quiet in the sense of R9; end is the end of
+// the log as the broker has just said it, or -1 if it was not asked.
+func (t *task) idle(end int64) bool {
+	return end >= 0 && t.position >= end && len(t.a.Batches) == 0 &&
+		time.Since(t.quietFrom) >= t.p.cfg.IdleTimeout
+}
+
+// finalTo is up to where this partition lets windows become final.
+func (t *task) finalTo(idle bool) int64 {
+	if !idle {
+		return t.windows.Watermark()
+	}
+	if start, ok := t.windows.OldestOpen(); ok {
+		return start
+	}
+	return sink.Infinity
+}
