@@ -112,7 +112,7 @@ func (c *City) drive(l *line, d *day, tr *trip, out *run, free int64) {
 	start := max(tr.depart+round(between(mix(key, 4), -10, 40)), free+45)
 	out.reach[0] = int32(max(tr.depart-boarding, free+15))
 	out.leave[0] = int32(start)
-	driver := between(mix(key, 5), -3.5, 4.5)
+	driver := between(mix(key, 5), -6.5, 4.5)
 	stretch := c.mood(l, d.origin, tr.depart)
 	left := start
 	for i := 1; i <= last; i++ {

@@ -14,6 +14,9 @@ const (
 	layoverMin = 240
 	// boarding is how long before its departure a vehicle stands at the first stop.
 	boarding = 180
+	// headwayMax is less than a trip takes in both directions together, so that
+	// every line has a vehicle under way at any time.
+	headwayMax = 2400
 	// A service day begins at 04:00 and has 25 hours, one more than most days,
 	// so that the day on which clocks are set back has no gap; what lies past
 	// the next day's beginning is cut off by it.
@@ -75,8 +78,11 @@ func newTimetable(l *line, weekend bool) timetable {
 	}
 	var t timetable
 	for dir := range l.routes {
-		// The directions are half a headway apart, the lines spread.
-		at := float64(serviceStart) + headway*4.6*(0.5*float64(dir)+float64(l.index%7)/14)
+		// The directions are half a headway apart, the lines spread a little, so
+		// that no line has a gap where the service days meet.
+		wait := func(at float64) float64 { return min(headway*paceAt(int64(at)), headwayMax) }
+		at := float64(serviceStart + 45*(l.index%7))
+		at += wait(at) * 0.5 * float64(dir)
 		for n := 0; at < serviceEnd; n++ {
 			journey := 1001 + 2*n + dir
 			number := strconv.Itoa(journey)
@@ -85,7 +91,7 @@ func newTimetable(l *line, weekend bool) timetable {
 				id:       l.operator + "_" + l.name + "_" + number,
 				realtime: l.operator + ":" + l.name + ":" + number,
 			})
-			at += headway * paceAt(int64(at))
+			at += wait(at)
 		}
 	}
 	slices.SortFunc(t, func(a, b trip) int {
