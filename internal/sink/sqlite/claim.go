@@ -51,16 +51,14 @@ func (s *Sink) Register(ctx context.Context, topic stream.Topic, group string) e
 		if err != nil {
 			return false, err
 		}
-		insert, err := tx.PrepareContext(ctx, insertOffset)
-		if err != nil {
-			return false, err
-		}
-		for i := range topic.Partitions {
-			if _, err := insert.ExecContext(ctx, topic.Name, i, group, topic.ID, now); err != nil {
-				return false, errors.Join(fmt.Errorf("partition %d: %w", i, err), insert.Close())
+		return true, prepared(ctx, tx, insertOffset, func(insert *sql.Stmt) error {
+			for i := range topic.Partitions {
+				if _, err := insert.ExecContext(ctx, topic.Name, i, group, topic.ID, now); err != nil {
+					return fmt.Errorf("partition %d: %w", i, err)
+				}
 			}
-		}
-		return true, insert.Close()
+			return nil
+		})
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -186,21 +185,20 @@ func (f *finaliser) upsert(ctx context.Context, w sink.PendingWindow, rows []win
 	if len(rows) == 0 {
 		return 0, nil
 	}
-	stmt, err := f.tx.Tx.PrepareContext(ctx, upsertAggregate)
-	if err != nil {
-		return 0, fmt.Errorf("prepare rows: %w", err)
-	}
 	start, end := sqlitefile.FormatTime(w.Start), sqlitefile.FormatTime(w.End)
-	for i := range rows {
-		r := &rows[i]
-		n, err := affected(stmt.ExecContext(ctx, start, end, r.Dimension, r.ID, text(r.Label),
-			r.Count, r.Mean(), float64(r.P90), r.Max, r.Min, f.req.Topic, f.now))
-		if err != nil {
-			return 0, errors.Join(fmt.Errorf("%s %s: %w", r.Dimension, r.ID, err), stmt.Close())
+	err = prepared(ctx, f.tx.Tx, upsertAggregate, func(stmt *sql.Stmt) error {
+		for i := range rows {
+			r := &rows[i]
+			n, err := affected(stmt.ExecContext(ctx, start, end, r.Dimension, r.ID, text(r.Label),
+				r.Count, r.Mean(), float64(r.P90), r.Max, r.Min, f.req.Topic, f.now))
+			if err != nil {
+				return fmt.Errorf("%s %s: %w", r.Dimension, r.ID, err)
+			}
+			changed += n
 		}
-		changed += n
-	}
-	return changed, stmt.Close()
+		return nil
+	})
+	return changed, err
 }
 
 // noteForeign records one incident for all rows that belong to another topic.

@@ -57,7 +57,7 @@ func (s *Sink) Flush(ctx context.Context, parts []sink.PartitionFlush) (sink.Flu
 	f := flush{now: s.stamp(), parts: sorted}
 	err = s.write(ctx, "flush", func(tx *sql.Tx) (bool, error) {
 		f.tx = tx
-		if err := f.fence(ctx); err != nil || len(f.result.Fenced) > 0 {
+		if err := prepared(ctx, tx, fence, f.fence(ctx)); err != nil || len(f.result.Fenced) > 0 {
 			return false, err
 		}
 		return true, f.apply(ctx)
@@ -70,28 +70,26 @@ func (s *Sink) Flush(ctx context.Context, parts []sink.PartitionFlush) (sink.Flu
 }
 
 // fence updates the rows of all partitions and notes those that it did not hit.
-func (f *flush) fence(ctx context.Context) error {
-	update, err := f.tx.PrepareContext(ctx, fence)
-	if err != nil {
-		return fmt.Errorf("prepare fence: %w", err)
+func (f *flush) fence(ctx context.Context) func(*sql.Stmt) error {
+	return func(update *sql.Stmt) error {
+		for i := range f.parts {
+			p := &f.parts[i]
+			var fromNext, fromPosition any
+			if p.From != nil {
+				fromNext, fromPosition = p.From.Next, p.From.Position
+			}
+			n, err := affected(update.ExecContext(ctx, p.Partition.Topic, p.Partition.Index, p.Epoch, p.TopicID,
+				p.To.Next, p.To.Position, known(int64(p.LeaderEpoch)), instant(p.Watermark), instant(p.FinalTo),
+				p.Counts.Accepted, p.Counts.Late, p.Counts.Dead, p.Counts.Ignored, f.now, fromNext, fromPosition))
+			if err != nil {
+				return fmt.Errorf("partition %s: %w", p.Partition, err)
+			}
+			if n == 0 {
+				f.result.Fenced = append(f.result.Fenced, p.Partition)
+			}
+		}
+		return nil
 	}
-	for i := range f.parts {
-		p := &f.parts[i]
-		var fromNext, fromPosition any
-		if p.From != nil {
-			fromNext, fromPosition = p.From.Next, p.From.Position
-		}
-		n, err := affected(update.ExecContext(ctx, p.Partition.Topic, p.Partition.Index, p.Epoch, p.TopicID,
-			p.To.Next, p.To.Position, known(int64(p.LeaderEpoch)), instant(p.Watermark), instant(p.FinalTo),
-			p.Counts.Accepted, p.Counts.Late, p.Counts.Dead, p.Counts.Ignored, f.now, fromNext, fromPosition))
-		if err != nil {
-			return errors.Join(fmt.Errorf("partition %s: %w", p.Partition, err), update.Close())
-		}
-		if n == 0 {
-			f.result.Fenced = append(f.result.Fenced, p.Partition)
-		}
-	}
-	return update.Close()
 }
 
 func (f *flush) apply(ctx context.Context) error {
@@ -172,6 +170,16 @@ func checkSegments(segments []sink.Segment) error {
 		}
 	}
 	return nil
+}
+
+// prepared runs fn with a prepared statement.
+func prepared(ctx context.Context, tx *sql.Tx, query string, fn func(*sql.Stmt) error) (err error) {
+	stmt, err := tx.PrepareContext(ctx, query)
+	if err != nil {
+		return fmt.Errorf("prepare statement: %w", err)
+	}
+	defer func() { err = errors.Join(err, stmt.Close()) }()
+	return fn(stmt)
 }
 
 // affected is the number of rows that a statement changed.

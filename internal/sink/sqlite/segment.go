@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -65,22 +64,21 @@ func (f *flush) writeSegments(ctx context.Context) error {
 	}
 	// Stable: the partitions are in order already.
 	slices.SortStableFunc(all, func(a, b offered) int { return cmp.Compare(a.Start, b.Start) })
-	upsert, err := f.tx.PrepareContext(ctx, upsertSegment)
-	if err != nil {
-		return fmt.Errorf("prepare segments: %w", err)
-	}
 	replaced := all[:0]
-	for _, o := range all {
-		changed, err := f.writeSegment(ctx, upsert, o)
-		if err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", o, err), upsert.Close())
+	err := prepared(ctx, f.tx, upsertSegment, func(upsert *sql.Stmt) error {
+		for _, o := range all {
+			changed, err := f.writeSegment(ctx, upsert, o)
+			if err != nil {
+				return fmt.Errorf("%s: %w", o, err)
+			}
+			if changed {
+				replaced = append(replaced, o)
+			}
 		}
-		if changed {
-			replaced = append(replaced, o)
-		}
-	}
-	if err := upsert.Close(); err != nil {
-		return fmt.Errorf("close segments: %w", err)
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	// Only now: a flush that rewrites every emptied segment of a window has
 	// opened it again.

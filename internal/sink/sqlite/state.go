@@ -3,7 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"errors"
+	"database/sql"
 	"fmt"
 	"slices"
 
@@ -63,7 +63,7 @@ func (f *flush) writeVehicles(ctx context.Context) error {
 		return cmp.Or(cmp.Compare(a.VehicleID, b.VehicleID), cmp.Compare(a.ObservedAt, b.ObservedAt), cmp.Compare(a.Tie, b.Tie))
 	})
 	args := make([]any, 0, 14)
-	return f.each(ctx, upsertVehicle, len(rows), func(i int) (string, []any) {
+	return f.writeEach(ctx, upsertVehicle, len(rows), func(i int) (string, []any) {
 		v := rows[i]
 		return "vehicle " + v.VehicleID, append(args[:0], v.VehicleID, text(v.TripID), text(v.LineID), text(v.Operator),
 			v.Latitude, v.Longitude, number(v.Bearing), number(v.SpeedMPS), text(v.StopID), text(v.CurrentStatus),
@@ -84,7 +84,7 @@ func (f *flush) writeTrips(ctx context.Context) error {
 			cmp.Compare(a.ObservedAt, b.ObservedAt), cmp.Compare(a.Tie, b.Tie))
 	})
 	args := make([]any, 0, 12)
-	return f.each(ctx, upsertTrip, len(rows), func(i int) (string, []any) {
+	return f.writeEach(ctx, upsertTrip, len(rows), func(i int) (string, []any) {
 		t := rows[i]
 		return "trip " + t.TripID, append(args[:0], t.TripID, t.StartDate, text(t.LineID), text(t.Operator),
 			text(t.StopID), text(t.StationID), number(t.StopSequence), t.DelayS, instant(t.PredictedTime),
@@ -100,21 +100,19 @@ func number[T int64 | float64](n *T) any {
 	return *n
 }
 
-// each runs a statement once for each of n rows. One statement per row costs
+// writeEach runs a statement once for each of n rows. One statement per row costs
 // little more than one for many here, and an error names its row.
-func (f *flush) each(ctx context.Context, query string, n int, row func(int) (name string, args []any)) error {
+func (f *flush) writeEach(ctx context.Context, query string, n int, row func(int) (name string, args []any)) error {
 	if n == 0 {
 		return nil
 	}
-	stmt, err := f.tx.PrepareContext(ctx, query)
-	if err != nil {
-		return fmt.Errorf("prepare state rows: %w", err)
-	}
-	for i := range n {
-		name, args := row(i)
-		if _, err := stmt.ExecContext(ctx, args...); err != nil {
-			return errors.Join(fmt.Errorf("%s: %w", name, err), stmt.Close())
+	return prepared(ctx, f.tx, query, func(stmt *sql.Stmt) error {
+		for i := range n {
+			name, args := row(i)
+			if _, err := stmt.ExecContext(ctx, args...); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
 		}
-	}
-	return stmt.Close()
+		return nil
+	})
 }

@@ -175,8 +175,11 @@ func (v *view) Segments(ctx context.Context, topic string, withData bool) iter.S
 func scanSegment(withData bool) func(*sql.Rows) (sink.StoredSegment, error) {
 	return func(rows *sql.Rows) (s sink.StoredSegment, err error) {
 		dest := []any{
-			timeColumn{&s.Start}, timeColumn{&s.End}, &s.Partition, &s.TopicID, &s.FirstOffset, &s.ThroughOffset,
-			&s.Records, &s.Origin, timeColumn{&s.MergedAt},
+			timeColumn{&s.Start},
+			timeColumn{&s.End},
+			&s.Partition, &s.TopicID, &s.FirstOffset, &s.ThroughOffset,
+			&s.Records, &s.Origin,
+			timeColumn{&s.MergedAt},
 		}
 		if withData {
 			dest = append(dest, &s.Data)
@@ -210,25 +213,39 @@ func query[T any](
 	ctx context.Context, tx *sql.Tx, scan func(*sql.Rows) (T, error), text string, args ...any,
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		var zero T
-		rows, err := tx.QueryContext(ctx, text, args...)
-		if err != nil {
-			yield(zero, err)
-			return
-		}
-		more := true
-		for more && rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				yield(zero, errors.Join(err, rows.Close()))
-				return
-			}
-			more = yield(v, nil)
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil && more {
+		stopped := false
+		err := each(ctx, tx, scan, func(v T) bool {
+			stopped = !yield(v, nil)
+			return !stopped
+		}, text, args...)
+		// Whoever stopped has all they wanted; what closing says then is of no
+		// use to them, and a yield after the stop would panic.
+		if err != nil && !stopped {
+			var zero T
 			yield(zero, err)
 		}
 	}
+}
+
+// each calls yield with the rows of a statement until it returns false.
+func each[T any](
+	ctx context.Context, tx *sql.Tx, scan func(*sql.Rows) (T, error), yield func(T) bool, text string, args ...any,
+) (err error) {
+	rows, err := tx.QueryContext(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return err
+		}
+		if !yield(v) {
+			return nil
+		}
+	}
+	return rows.Err()
 }
 
 // all collects a sequence up to its error.
