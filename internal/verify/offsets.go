@@ -199,8 +199,11 @@ func (v *verifier) hasEarlierStay(p *partition) bool {
 // watermark, or for an idle partition the start of its oldest open window, or
 // infinity without one.
 func (v *verifier) compareFinalTo(p *partition, differ differFunc) {
-	stored := p.row.FinalTo
-	if stored == p.row.Watermark {
+	stored, active := p.row.FinalTo, p.watermark
+	if p.trimmed() {
+		active = p.row.Watermark
+	}
+	if stored == active {
 		return
 	}
 	oldest := int64(math.MaxInt64)
@@ -218,5 +221,5 @@ func (v *verifier) compareFinalTo(p *partition, differ differFunc) {
 		v.report.unjudge(tableOffsets, p.id.String(), "final_to "+instant(stored)+" may stand at a window that began before the log does")
 		return
 	}
-	differ("final_to", instant(stored), instant(p.row.Watermark)+", or "+idle+" while idle")
+	differ("final_to", instant(stored), instant(active)+", or "+idle+" while idle")
 }
