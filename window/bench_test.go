@@ -74,7 +74,13 @@ func (s *source) at(i int, start int64) *window.Record {
 	return r
 }
 
-func newPartition(tb testing.TB, cfg window.Config, r window.Resume) *window.Partition {
+// fataler is what *testing.T, *testing.B and *rapid.T have in common.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+func newPartition(tb fataler, cfg window.Config, r window.Resume) *window.Partition {
 	tb.Helper()
 	p, err := window.NewPartition(cfg, r)
 	if err != nil {
