@@ -93,16 +93,13 @@ func (p *Processor) flush(ctx context.Context) (busy bool, err error) {
 func (p *Processor) collect(ctx context.Context) ([]*snapshot, error) {
 	var snaps []*snapshot
 	for _, t := range p.sorted() {
-		end := int64(-1)
-		if s := t.status.Load(); s != nil && time.Since(s.quietFrom) >= p.cfg.IdleTimeout {
-			b, err := p.log.Bounds(ctx, t.a.Partition)
-			if err != nil {
-				return nil, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
-			}
-			end = b.End
+		b, err := p.log.Bounds(ctx, t.a.Partition)
+		if err != nil {
+			return nil, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
 		}
+		p.metrics.lag(t.status.Load(), b.End)
 		var s *snapshot
-		err := t.do(ctx, func() { s = t.snapshot(end) })
+		err = t.do(ctx, func() { s = t.snapshot(b.End) })
 		switch {
 		case errors.Is(err, errTaskEnded):
 			continue
@@ -164,7 +161,7 @@ func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
 		return fmt.Errorf("flush: %w", err)
 	}
 	if len(res.Fenced) > 0 {
-		p.metrics.fenced.Add(float64(len(res.Fenced)))
+		p.metrics.Fenced.Add(float64(len(res.Fenced)))
 		return fenced(res.Fenced)
 	}
 	for _, r := range res.Refused {
@@ -183,7 +180,7 @@ func (p *Processor) waiting(err error) {
 		p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, // a log line needs no deadline
 			"the database cannot answer, nothing is committed until it does", slog.String("error", err.Error()))
 	}
-	p.metrics.commitFailures.Inc()
+	p.metrics.CommitFailures.Inc()
 }
 
 // hint tells the log how far the group is, for lag tools. It decides nothing, so

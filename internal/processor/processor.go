@@ -18,12 +18,15 @@ import (
 // errBroken is returned by flushes after the first error that ends the process.
 var errBroken = errors.New("the processor has stopped after an error")
 
+// errEnded is returned by Drain when Run has returned before.
+var errEnded = errors.New("the processor has ended")
+
 // Processor runs the tasks of one process. Make one with New and call Run once.
 type Processor struct {
 	log     stream.Log
 	sink    sink.Sink
 	cfg     Config
-	metrics *metrics
+	metrics metrics
 	codec   *codec
 	dead    *dlq.Writer
 
@@ -43,6 +46,9 @@ type Processor struct {
 	ready     atomic.Bool
 	cancel    context.CancelCauseFunc
 	ended     chan struct{}
+	// err is why the process ended by itself; it is set once aborted is closed.
+	err     error
+	aborted chan struct{}
 }
 
 // New makes a processor over a log and a sink, both of which it borrows: the
@@ -57,12 +63,13 @@ func New(log stream.Log, s sink.Sink, cfg Config, m *telemetry.Metrics) (*Proces
 		return nil, err
 	}
 	return &Processor{
-		log: log, sink: s, cfg: cfg, metrics: newMetrics(m), codec: c,
+		log: log, sink: s, cfg: cfg, metrics: metrics{m}, codec: c,
 		dead:           dlq.NewWriter(log, cfg.Logger),
 		deadPartitions: map[string]int32{},
 		tasks:          map[stream.Partition]*task{},
 		kick:           make(chan struct{}, 1),
 		ended:          make(chan struct{}),
+		aborted:        make(chan struct{}),
 	}, nil
 }
 
@@ -96,7 +103,8 @@ func (p *Processor) Run(ctx context.Context) error {
 	stopDead()
 	background.Wait()
 	if p.broken.Load() {
-		return context.Cause(ctx)
+		<-p.aborted
+		return p.err
 	}
 	return nil
 }
@@ -141,6 +149,8 @@ func (p *Processor) abort(err error) {
 	if p.broken.Swap(true) {
 		return
 	}
+	p.err = err
+	close(p.aborted)
 	p.cancel(err)
 }
 
@@ -191,6 +201,7 @@ func (p *Processor) drop(as []*stream.Assignment) {
 		delete(p.tasks, t.a.Partition)
 		p.mu.Unlock()
 		p.unflushed.Add(-int64(t.sinceMark))
+		p.metrics.Forget(t.a.Partition.Topic, t.a.Partition.Index)
 	}
 }
 
@@ -252,8 +263,10 @@ func (p *Processor) Drain(ctx context.Context) ([]OpenWindow, error) {
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-p.aborted:
+			return nil, p.err
 		case <-p.ended:
-			return nil, errBroken
+			return nil, errEnded
 		case <-wait.C:
 		}
 		read, err := p.readToEnd(ctx)
@@ -295,7 +308,7 @@ func (p *Processor) readToEnd(ctx context.Context) (bool, error) {
 		if err != nil {
 			return false, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
 		}
-		if s := t.status.Load(); s == nil || s.Position < b.End {
+		if t.status.Load().Position < b.End {
 			return false, nil
 		}
 	}

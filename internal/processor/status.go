@@ -42,9 +42,7 @@ type PartitionStatus struct {
 func (p *Processor) Status() []PartitionStatus {
 	var all []PartitionStatus
 	for _, t := range p.sorted() {
-		if s := t.status.Load(); s != nil {
-			all = append(all, *s)
-		}
+		all = append(all, *t.status.Load())
 	}
 	return all
 }

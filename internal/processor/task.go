@@ -25,11 +25,11 @@ type task struct {
 	epoch    int64
 	size     int64 // window size in milliseconds
 
-	job      job.Job
-	decoded  job.Decoded
-	windows  *window.Partition
-	ledger   *ledger.Ledger
-	lane     *dlq.Lane
+	job     job.Job
+	decoded job.Decoded
+	windows *window.Partition
+	ledger  *ledger.Ledger
+	lane    *dlq.Lane
 
 	// found is the position at the claim: below it everything was judged.
 	found       int64
@@ -68,7 +68,6 @@ func (t *task) run() {
 			t.p.abort(fmt.Errorf("partition %s: panic: %v\n%s", t.a.Partition, r, debug.Stack()))
 		}
 	}()
-	t.publish()
 	batches := t.a.Batches
 	for {
 		in := batches
@@ -185,7 +184,7 @@ func (t *task) event(rec *stream.Record, d *job.Decoded, fresh bool) {
 		// newest of their trip (R10).
 		t.job.Keep(rec.Offset)
 	} else if verdict == window.Redelivered {
-		t.p.metrics.redelivered.Inc()
+		t.p.metrics.Redelivered.Inc()
 	}
 	if d.Record.HasValue && (verdict == window.Accepted || verdict == window.Replayed) {
 		end := window.Start(d.Record.Time, t.size) + t.size
@@ -231,9 +230,9 @@ func (t *task) coldStart(rec *stream.Record) {
 }
 
 // idle says whether the partition is quiet in the sense of R9; end is the end of
-// the log as the broker has just said it, or -1 if it was not asked.
+// the log as the broker has just said it.
 func (t *task) idle(end int64) bool {
-	return end >= 0 && t.position >= end && len(t.a.Batches) == 0 &&
+	return t.position >= end && len(t.a.Batches) == 0 &&
 		time.Since(t.quietFrom) >= t.p.cfg.IdleTimeout
 }
 

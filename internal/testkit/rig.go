@@ -117,7 +117,7 @@ func (r *Rig) Prediction(at float64, delay int32) event.Prediction {
 	r.trips++
 	return event.Prediction{
 		DelayS: delay,
-		Feed: []byte("nl"), TripID: fmt.Appendf(nil, "nl:t%d", r.trips), StartDate: []byte("20260921"),
+		Feed:   []byte("nl"), TripID: fmt.Appendf(nil, "nl:t%d", r.trips), StartDate: []byte("20260921"),
 		StopID: []byte("nl:s1"), StationID: []byte("nl:st1"), LineID: []byte("nl:CXX:1"), Operator: []byte("nl:CXX"),
 		StopSequence: 7, HasStopSequence: true, Timestamp: At(at), PredictedTime: At(at + 60),
 	}
@@ -216,7 +216,7 @@ func (r *Rig) config() processor.Config {
 	return processor.Config{
 		Group: "peil", Owner: "test", Topics: []string{Arrivals, Positions},
 		Job: transit.Jobs(transit.Config{
-			ArrivalsTopic: Arrivals, PositionsTopic: Positions, MaxSkew: 5 * time.Minute, WindowSize: 5 * time.Minute,
+			IsPositions: func(topic string) bool { return topic == Positions }, MaxSkew: 5 * time.Minute, WindowSize: 5 * time.Minute,
 		}),
 		Window:        window.Config{Size: 5 * time.Minute, Lateness: 2 * time.Minute},
 		Fingerprint:   "size=5m lateness=2m max_skew=5m",

@@ -20,20 +20,21 @@ const (
 
 // Config of the jobs.
 type Config struct {
-	ArrivalsTopic  string
-	PositionsTopic string
+	// IsPositions says which topics carry vehicle positions; every other one
+	// carries arrival predictions.
+	IsPositions func(topic string) bool
 	// MaxSkew is how far an event time may lie after the log's timestamp (R8).
 	MaxSkew time.Duration
 	// WindowSize bounds close markers, which may lie a window ahead.
 	WindowSize time.Duration
 }
 
-// Jobs makes a job for each partition: positions for the positions topic, and
-// arrival predictions, which are windowed, for every other one.
+// Jobs makes the job of a partition. Arrival predictions are windowed, vehicle
+// positions are not.
 func Jobs(c Config) job.Factory {
 	return func(topic string) (job.Job, bool) {
 		m := marker{maxSkew: c.MaxSkew.Milliseconds(), size: c.WindowSize.Milliseconds()}
-		if topic == c.PositionsTopic {
+		if c.IsPositions(topic) {
 			return &positions{marker: m, newest: map[string]*sink.Vehicle{}}, false
 		}
 		return &arrivals{marker: m, newest: map[tripKey]*tripRow{}, group: make([]window.Cell, 0, 3)}, true

@@ -1,0 +1,334 @@
+package peil
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/peil-stream/peil/internal/api"
+	"github.com/peil-stream/peil/internal/config"
+	"github.com/peil-stream/peil/internal/dlq"
+	"github.com/peil-stream/peil/internal/processor"
+	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
+	"github.com/peil-stream/peil/internal/telemetry"
+	"github.com/peil-stream/peil/internal/transit"
+	"github.com/peil-stream/peil/window"
+)
+
+// Settings are what peil.yaml, the environment and the flags say.
+type Settings = config.Config
+
+// Target is what a source writes to.
+type Target struct {
+	Log             stream.Log
+	Arrivals        string
+	Positions       string
+	Window, MaxSkew time.Duration
+	Metrics         *telemetry.Metrics
+	Logger          *slog.Logger
+}
+
+// Source fills the log.
+type Source interface {
+	// Feed is the name of the feed that it carries.
+	Feed() string
+	// Run publishes until everything is published or ctx is done.
+	Run(ctx context.Context, to Target) error
+}
+
+// Config says what an instance does. The zero value of a field is its default.
+type Config struct {
+	Settings Settings
+	// Source fills the log; nil is none.
+	Source Source
+	// Process reads the topics into the tables.
+	Process bool
+	// Serve answers HTTP on Settings.HTTP.Listen.
+	Serve bool
+	// UntilDone ends Run once the source has published everything, every
+	// partition is read to the end, dead letters are acknowledged, and every
+	// window that is final is merged. It needs Source and Process.
+	UntilDone bool
+	// Version is shown in metrics and by the API. Defaults to "dev".
+	Version string
+	// Logger; nil discards.
+	Logger *slog.Logger
+}
+
+// Instance is one process. Make it with New, and call Run once.
+type Instance struct {
+	cfg       Config
+	metrics   *telemetry.Metrics
+	topics    []topics
+	processor atomic.Pointer[processor.Processor]
+	viewer    atomic.Pointer[backend]
+	addr      atomic.Pointer[string]
+	open      []processor.OpenWindow
+}
+
+type topics struct{ feed, arrivals, positions string }
+
+// New checks the configuration and makes an instance; nothing is opened yet.
+func New(cfg Config) (*Instance, error) {
+	cfg.Settings = cfg.Settings.WithDefaults()
+	if err := errors.Join(cfg.Settings.Validate(), supported(cfg.Settings)); err != nil {
+		return nil, err
+	}
+	if cfg.UntilDone && (cfg.Source == nil || !cfg.Process) {
+		return nil, errors.New("an instance that runs until done needs a source and a processor")
+	}
+	if cfg.Version == "" {
+		cfg.Version = "dev"
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	i := &Instance{cfg: cfg, metrics: telemetry.New(cfg.Version)}
+	i.nameTopics()
+	return i, nil
+}
+
+// nameTopics lists the topics of every feed; without a feed those of no name.
+func (i *Instance) nameTopics() {
+	var feeds []string
+	for _, f := range i.cfg.Settings.Feeds {
+		feeds = append(feeds, f.Name)
+	}
+	if s := i.cfg.Source; s != nil && !slices.Contains(feeds, s.Feed()) {
+		feeds = append(feeds, s.Feed())
+	}
+	if len(feeds) == 0 {
+		feeds = []string{""}
+	}
+	for _, f := range feeds {
+		a, p := i.cfg.Settings.TopicsOf(f)
+		t := topics{feed: f, arrivals: a, positions: p}
+		if !slices.ContainsFunc(i.topics, func(o topics) bool { return o.arrivals == a }) {
+			i.topics = append(i.topics, t)
+		}
+	}
+}
+
+// Run does the work until ctx is done, then ends in order and returns nil; with
+// UntilDone it ends by itself. Any other end is an error.
+func (i *Instance) Run(ctx context.Context) (err error) {
+	b, err := openBackend(ctx, i.cfg.Settings, i.cfg.Logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	if err := b.log.Create(ctx, i.specs()...); err != nil {
+		return fmt.Errorf("create the topics: %w", err)
+	}
+	i.viewer.Store(b)
+	defer i.viewer.Store(nil)
+
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	parts, err := i.parts(ctx, b)
+	if err != nil {
+		return err
+	}
+	// The first part that fails ends the others; each is waited for.
+	var wg sync.WaitGroup
+	errs := make([]error, len(parts))
+	for n, part := range parts {
+		wg.Go(func() {
+			if err := part(ctx); err != nil {
+				errs[n] = err
+				cancel(err)
+				return
+			}
+			if n == 0 && i.cfg.UntilDone {
+				cancel(nil) // the source part is first, and it has waited for the rest
+			}
+		})
+	}
+	wg.Wait()
+	return first(errs, context.Cause(ctx))
+}
+
+// first returns the failure that ended the instance: the others follow from it.
+func first(errs []error, cause error) error {
+	for _, err := range errs {
+		if err != nil && errors.Is(err, cause) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// parts are the functions to run side by side, the source first.
+func (i *Instance) parts(ctx context.Context, b *backend) ([]func(context.Context) error, error) {
+	var parts []func(context.Context) error
+	if i.cfg.Source != nil {
+		parts = append(parts, func(ctx context.Context) error { return i.feed(ctx, b) })
+	}
+	if i.cfg.Process {
+		p, err := processor.New(b.log, b.sink, i.processing(), i.metrics)
+		if err != nil {
+			return nil, err
+		}
+		i.processor.Store(p)
+		parts = append(parts, p.Run)
+	}
+	if i.cfg.Serve {
+		s, err := api.Serve(ctx, i.cfg.Settings.HTTP.Listen, i.handler(b), i.cfg.Logger)
+		if err != nil {
+			return nil, err
+		}
+		addr := s.Addr()
+		i.addr.Store(&addr)
+		parts = append(parts, func(context.Context) error { return s.Wait() })
+	}
+	return append(parts, func(ctx context.Context) error { return i.trim(ctx, b) }), nil
+}
+
+// feed runs the source and, with UntilDone, waits for the processor.
+func (i *Instance) feed(ctx context.Context, b *backend) error {
+	arrivals, positions := i.cfg.Settings.TopicsOf(i.cfg.Source.Feed())
+	err := i.cfg.Source.Run(ctx, Target{
+		Log: b.log, Arrivals: arrivals, Positions: positions,
+		Window: i.cfg.Settings.Window.Size.Std(), MaxSkew: i.cfg.Settings.Future.MaxSkew.Std(),
+		Metrics: i.metrics, Logger: i.cfg.Logger,
+	})
+	if err != nil || !i.cfg.UntilDone || ctx.Err() != nil {
+		return err
+	}
+	open, err := i.processor.Load().Drain(ctx)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	i.open = open
+	return nil
+}
+
+// specs are the topics that must exist.
+func (i *Instance) specs() []stream.TopicSpec {
+	n := int32(i.cfg.Settings.Topics.Partitions) //nolint:gosec // validated: 1 to 1000
+	var specs []stream.TopicSpec
+	for _, name := range i.names() {
+		specs = append(specs, stream.TopicSpec{Name: name, Partitions: n}, stream.TopicSpec{Name: dlq.Topic(name), Partitions: n})
+	}
+	return specs
+}
+
+// names lists arrivals and positions topics of all feeds.
+func (i *Instance) names() []string {
+	var names []string
+	for _, t := range i.topics {
+		names = append(names, t.arrivals, t.positions)
+	}
+	return names
+}
+
+func (i *Instance) isPositions(topic string) bool {
+	return slices.ContainsFunc(i.topics, func(t topics) bool { return t.positions == topic })
+}
+
+// processing is the processor's configuration.
+func (i *Instance) processing() processor.Config {
+	s := i.cfg.Settings
+	jobs := transit.Jobs(transit.Config{
+		IsPositions: i.isPositions, MaxSkew: s.Future.MaxSkew.Std(), WindowSize: s.Window.Size.Std(),
+	})
+	return processor.Config{
+		Group:         s.Kafka.Group,
+		Owner:         owner(),
+		Topics:        i.names(),
+		Job:           jobs,
+		Window:        window.Config{Size: s.Window.Size.Std(), Lateness: s.Window.Lateness.Std()},
+		MaxSkew:       s.Future.MaxSkew.Std(),
+		Fingerprint:   s.Fingerprint(),
+		Start:         s.Offsets.Start,
+		FlushInterval: s.Flush.Interval.Std(),
+		FlushRecords:  s.Flush.Records,
+		IdleTimeout:   s.Idle.Timeout.Std(),
+		HeldRecords:   int64(s.Limits.HeldRecords),
+		HeldFor:       s.Limits.HeldFor.Std(),
+		Retention:     s.Segments.Retention.Std(),
+		BatchBytes:    int(s.Limits.BatchBytes),
+		Logger:        i.cfg.Logger.With(slog.String("component", "processor")),
+	}
+}
+
+// owner names this process in consumer_offsets.
+func owner() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown" // the name is for people; the epoch is what fences
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// logRetention is how long the embedded log keeps what has been processed, and
+// deadRetention how long it keeps dead letters.
+const (
+	logRetention  = 7 * 24 * time.Hour
+	deadRetention = 30 * 24 * time.Hour
+)
+
+// trim removes from the embedded log what is old and durable, every hour.
+func (i *Instance) trim(ctx context.Context, b *backend) error {
+	tick := time.NewTicker(time.Hour)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			if err := i.trimOnce(ctx, b, now); err != nil && ctx.Err() == nil {
+				return fmt.Errorf("trim the embedded log: %w", err)
+			}
+		}
+	}
+}
+
+func (i *Instance) trimOnce(ctx context.Context, b *backend, now time.Time) error {
+	view, err := b.sink.View(ctx)
+	if err != nil {
+		return err
+	}
+	offsets, err := view.Offsets(ctx)
+	if err = errors.Join(err, view.Close()); err != nil {
+		return err
+	}
+	for _, o := range offsets {
+		if !o.Stored {
+			continue
+		}
+		if err := b.log.TrimOlder(ctx, o.Partition, now.Add(-logRetention).UnixMilli(), o.Point.Next); err != nil {
+			return err
+		}
+		dead := stream.Partition{Topic: dlq.Topic(o.Partition.Topic), Index: o.Partition.Index}
+		bounds, err := b.log.Bounds(ctx, dead)
+		if err != nil {
+			return err
+		}
+		if err := b.log.TrimOlder(ctx, dead, now.Add(-deadRetention).UnixMilli(), bounds.End); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OpenWindows lists what was still open when UntilDone ended the run.
+func (i *Instance) OpenWindows() []OpenWindow { return i.open }
+
+// OpenWindow is a window that is not closed.
+type OpenWindow = processor.OpenWindow
+
+// tables are the tables while the instance runs, or nil.
+func (i *Instance) tables() sink.Viewer {
+	if b := i.viewer.Load(); b != nil {
+		return b.sink
+	}
+	return nil
+}
