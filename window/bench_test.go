@@ -176,3 +176,42 @@ func BenchmarkMerge(b *testing.B) {
 		}
 	}
 }
+
+// Not parallel: it counts allocations.
+func TestAddDoesNotAllocate(t *testing.T) {
+	s := newSource()
+	p := newPartition(t, window.Config{}, window.Resume{Watermark: window.NoTime})
+	add := func(start int64) {
+		for i := range benchRecords {
+			p.Add(s.at(i, start))
+		}
+	}
+	// The first windows grow the memory that later ones reuse.
+	var start int64
+	for range 3 {
+		add(start)
+		start += windowSize
+		p.CloseMarker(0, start)
+	}
+	closing := p.TakeClosed()
+	if n := testing.AllocsPerRun(1, func() {
+		add(start)
+		start += windowSize
+		p.CloseMarker(0, start)
+		closing = p.TakeClosed()
+	}); n > 4 {
+		t.Fatalf("adding %d records and closing their window allocates %v times, want at most 4", benchRecords, n)
+	}
+	if len(closing) != 1 || closing[0].Records != benchRecords {
+		t.Fatalf("closed %d segments", len(closing))
+	}
+	add(start)
+	r := s.at(0, start)
+	if n := testing.AllocsPerRun(1000, func() { p.Heartbeat(0, start, start) }); n != 0 {
+		t.Fatalf("a heartbeat allocates %v times", n)
+	}
+	r.HasValue = false
+	if n := testing.AllocsPerRun(1000, func() { p.Add(r) }); n != 0 {
+		t.Fatalf("a record without a value allocates %v times", n)
+	}
+}
