@@ -56,6 +56,9 @@ func (p *publisher) load(ctx context.Context, tx *sql.Tx) (err error) {
 		if err := rows.Scan(&key, &value); err != nil {
 			return fmt.Errorf("load memory: %w", err)
 		}
+		if value == nil {
+			value = []byte{} // the driver reads an empty value so; NULL is not stored
+		}
 		p.memory[key] = value
 	}
 	return rows.Err()
