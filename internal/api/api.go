@@ -72,8 +72,8 @@ func New(cfg Config) http.Handler {
 	return secured(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// Problem is what went wrong with a request.
-type Problem struct {
+// RequestError is what went wrong with a request.
+type RequestError struct {
 	// Message says what is wrong, and Hint what to do about it.
 	Message string `json:"error"`
 	Hint    string `json:"hint,omitempty"`
@@ -81,11 +81,11 @@ type Problem struct {
 	status int
 }
 
-func (p *Problem) Error() string { return p.Message }
+func (p *RequestError) Error() string { return p.Message }
 
 // failure makes the error that a client is told.
-func failure(status int, message, hint string) *Problem {
-	return &Problem{Message: message, Hint: hint, status: status}
+func failure(status int, message, hint string) *RequestError {
+	return &RequestError{Message: message, Hint: hint, status: status}
 }
 
 // json serves what answer returns, as JSON; params are the query parameters that
@@ -132,8 +132,8 @@ func parseQuery(raw string, params []string) (url.Values, error) {
 
 // explain turns an error into what the client is told; what it is not told is
 // logged.
-func (s *server) explain(r *http.Request, err error) *Problem {
-	if p, ok := errors.AsType[*Problem](err); ok {
+func (s *server) explain(r *http.Request, err error) *RequestError {
+	if p, ok := errors.AsType[*RequestError](err); ok {
 		return p
 	}
 	if r.Context().Err() != nil {

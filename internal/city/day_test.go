@@ -128,7 +128,6 @@ func TestDelaysGrowAndRecover(t *testing.T) {
 			}
 		}
 	}
-	t.Log(grown, passedOn, recovered)
 	if grown < 20 || passedOn < 5 || recovered < 10 {
 		t.Errorf("%d trips gained over 300 s, %d began late by the one before, %d recovered", grown, passedOn, recovered)
 	}
@@ -167,7 +166,6 @@ func TestDelaysOfALineGoTogether(t *testing.T) {
 		ratios += between / expected
 		slots++
 	}
-	t.Log(ratios / float64(slots))
 	if ratio := ratios / float64(slots); ratio < 1.4 {
 		t.Errorf("the lines scatter %.2f times as much as by chance", ratio)
 	}
@@ -201,7 +199,6 @@ func TestDayHasDelaysLikeARealTown(t *testing.T) {
 		}
 	}
 	share := func(n int) float64 { return float64(n) / float64(len(all)) }
-	t.Logf("mean %.1f dev %.1f early %.3f late %.3f", mean, math.Sqrt(variance), share(early), share(veryLate))
 	if mean < 10 || mean > 120 || math.Sqrt(variance) < 40 || math.Sqrt(variance) > 250 {
 		t.Errorf("mean %.1f s, deviation %.1f s", mean, math.Sqrt(variance))
 	}
@@ -233,7 +230,6 @@ func TestPredictionsComeTrue(t *testing.T) {
 		})
 	}
 	near, far = near/float64(n), far/float64(n)
-	t.Log(near,far,n)
 	if near > 25 || far < near || far > 120 {
 		t.Errorf("over %d trips the next stop is off by %.1f s, the eighth after it by %.1f s", n, near, far)
 	}

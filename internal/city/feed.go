@@ -16,9 +16,9 @@ import (
 func (c *City) Message(at time.Time) *pb.FeedMessage {
 	m := &pb.FeedMessage{
 		Header: &pb.FeedHeader{
-			GtfsRealtimeVersion: proto.String("2.0"),
+			GtfsRealtimeVersion: new("2.0"),
 			Incrementality:      pb.FeedHeader_FULL_DATASET.Enum(),
-			Timestamp:           proto.Uint64(uint64(at.Unix())),
+			Timestamp:           new(uint64(at.Unix())),
 		},
 	}
 	c.underWay(at, func(d *day, l *line, tr *trip, r *run, report int64) {
@@ -57,21 +57,21 @@ func (p *present) appendTo(entities []*pb.FeedEntity) []*pb.FeedEntity {
 			StopTimeUpdate: p.stopTimes(),
 			Timestamp:      p.timestamp(),
 		}},
-		&pb.FeedEntity{Id: proto.String(id + ":vehicle"), Vehicle: p.position(trip, vehicle)},
+		&pb.FeedEntity{Id: new(id + ":vehicle"), Vehicle: p.position(trip, vehicle)},
 	)
 }
 
-func (p *present) timestamp() *uint64 { return proto.Uint64(uint64(p.day.origin + p.now)) }
+func (p *present) timestamp() *uint64 { return new(uint64(p.day.origin + p.now)) }
 
 func (p *present) tripDescriptor() *pb.TripDescriptor {
 	t := &pb.TripDescriptor{
-		TripId:               proto.String(p.trip.id),
-		RouteId:              proto.String(p.line.operator + ":" + p.line.name),
-		DirectionId:          proto.Uint32(uint32(p.trip.dir)),
-		StartDate:            proto.String(p.day.date.digits()),
+		TripId:               new(p.trip.id),
+		RouteId:              new(p.line.operator + ":" + p.line.name),
+		DirectionId:          new(uint32(p.trip.dir)),
+		StartDate:            new(p.day.date.digits()),
 		ScheduleRelationship: pb.TripDescriptor_SCHEDULED.Enum(),
 	}
-	proto.SetExtension(t, pb.E_OvapiTripdescriptor, &pb.OVapiTripDescriptor{RealtimeTripId: proto.String(p.trip.realtime)})
+	proto.SetExtension(t, pb.E_OvapiTripdescriptor, &pb.OVapiTripDescriptor{RealtimeTripId: new(p.trip.realtime)})
 	return t
 }
 
@@ -80,7 +80,7 @@ func (p *present) tripDescriptor() *pb.TripDescriptor {
 func (p *present) vehicleDescriptor() *pb.VehicleDescriptor {
 	fleet := int(p.day.date.ordinal()&1) * vehiclesMax
 	label := strconv.Itoa(1000 + p.line.index*2*vehiclesMax + fleet + p.trip.vehicle)
-	return &pb.VehicleDescriptor{Id: proto.String(p.line.operator + ":" + label), Label: &label}
+	return &pb.VehicleDescriptor{Id: new(p.line.operator + ":" + label), Label: &label}
 }
 
 // vehiclesMax bounds the vehicles of a line on one service day.
@@ -133,7 +133,7 @@ func (p *present) stopTimes() []*pb.TripUpdate_StopTimeUpdate {
 	for i := first; i < len(p.route.stops); i++ {
 		u := &updates[i-first]
 		out[i-first] = u
-		u.StopSequence = proto.Uint32(uint32(i + 1))
+		u.StopSequence = new(uint32(i + 1))
 		ids[i-first] = p.route.stops[i].id
 		u.StopId = &ids[i-first]
 		if i == 0 {
@@ -164,7 +164,7 @@ func (p *present) stopTimes() []*pb.TripUpdate_StopTimeUpdate {
 
 // event writes a predicted time with its delay.
 func (p *present) event(at, planned int64) *pb.TripUpdate_StopTimeEvent {
-	return &pb.TripUpdate_StopTimeEvent{Delay: proto.Int32(int32(at - planned)), Time: proto.Int64(p.day.origin + at)}
+	return &pb.TripUpdate_StopTimeEvent{Delay: new(int32(at - planned)), Time: new(p.day.origin + at)}
 }
 
 func (p *present) position(trip *pb.TripDescriptor, vehicle *pb.VehicleDescriptor) *pb.VehiclePosition {
@@ -189,13 +189,13 @@ func (p *present) position(trip *pb.TripDescriptor, vehicle *pb.VehicleDescripto
 		return between(mix(p.run.key, forGPS, uint64(p.now), n), -4, 4) / metresPerLat
 	}
 	v.Position = &pb.Position{
-		Latitude:  proto.Float32(float32(at.lat + fix(0))),
-		Longitude: proto.Float32(float32(at.lon + fix(1))),
-		Bearing:   proto.Float32(float32(math.Mod(math.Round(heading), 360))),
-		Speed:     proto.Float32(float32(math.Round(speed*10) / 10)),
+		Latitude:  new(float32(at.lat + fix(0))),
+		Longitude: new(float32(at.lon + fix(1))),
+		Bearing:   new(float32(math.Mod(math.Round(heading), 360))),
+		Speed:     new(float32(math.Round(speed*10) / 10)),
 	}
-	v.CurrentStopSequence = proto.Uint32(uint32(shown + 1))
-	v.StopId = proto.String(p.route.stops[shown].id)
+	v.CurrentStopSequence = new(uint32(shown + 1))
+	v.StopId = new(p.route.stops[shown].id)
 	v.CurrentStatus = status.Enum()
 	v.OccupancyStatus = p.occupancy(i)
 	return v
