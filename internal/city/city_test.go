@@ -7,9 +7,7 @@ import (
 	"time"
 	_ "time/tzdata" // the test of clock changes must not depend on the machine
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/peil-stream/peil/internal/transit/gtfsrt/pb"
 )
@@ -35,22 +33,25 @@ func encode(tb testing.TB, m *pb.FeedMessage) []byte {
 	return body
 }
 
-// How: one city is asked in order, the other one backwards and with each day
-// thrown out of its cache in between.
+// How: one city is asked in order, the other one backwards and now and then with
+// all days thrown out of its cache.
 func TestMessageIsAPureFunctionOfSeedAndTime(t *testing.T) {
 	t.Parallel()
 	forward, backward := newCity(t, Config{Seed: 7}), newCity(t, Config{Seed: 7})
 	topics := Topics{Arrivals: "a", Positions: "p"}
-	const polls = 60
+	const polls = 24
 	var bodies [polls][]byte
 	var noise [polls]string
-	at := func(i int) time.Time { return monday.Add(time.Duration(i) * 31 * time.Minute) }
+	at := func(i int) time.Time { return monday.Add(time.Duration(i) * 77 * time.Minute) }
 	for i := range polls {
 		bodies[i] = encode(t, forward.Message(at(i)))
 		noise[i] = fmt.Sprint(forward.Noise(at(i), topics, 4))
 	}
 	for i := polls - 1; i >= 0; i-- {
-		backward.Message(at(i).AddDate(0, 0, -9))
+		if i%6 == 0 {
+			backward.Message(at(i).AddDate(0, 0, -9))
+			backward.Message(at(i).AddDate(0, 0, -7))
+		}
 		if got := encode(t, backward.Message(at(i))); !bytes.Equal(got, bodies[i]) {
 			t.Errorf("the feed of %v depends on what was asked before", at(i))
 		}
@@ -71,7 +72,7 @@ func TestMessageBelongsToItsCaller(t *testing.T) {
 	t.Parallel()
 	c := newCity(t, Config{})
 	at := monday.Add(8 * time.Hour)
-	want := c.Message(at)
+	want := encode(t, c.Message(at))
 	spoilt := c.Message(at)
 	for _, e := range spoilt.Entity {
 		if u := e.TripUpdate; u != nil {
@@ -84,8 +85,8 @@ func TestMessageBelongsToItsCaller(t *testing.T) {
 			*v.StopId, *v.Vehicle.Id = "spoilt", "spoilt"
 		}
 	}
-	if diff := cmp.Diff(want, c.Message(at), protocmp.Transform()); diff != "" {
-		t.Errorf("a caller changed the city (-want +got):\n%s", diff)
+	if !bytes.Equal(encode(t, c.Message(at)), want) {
+		t.Error("a caller changed the city")
 	}
 }
 
@@ -112,7 +113,7 @@ func TestNewRefusesImpossibleTowns(t *testing.T) {
 
 func TestTownsOfManySeedsArePlausible(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(40) {
+	for seed := range uint64(12) {
 		c := newCity(t, Config{Seed: seed, Lines: 30, Operators: 5})
 		operators := map[string]int{}
 		for _, l := range c.lines {
