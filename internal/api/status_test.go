@@ -363,6 +363,11 @@ func TestWindowsSkipsTopicsWithoutWindowsAndIsBounded(t *testing.T) {
 	if answer := get[windowsAnswer](t, none, "/api/v1/windows", http.StatusOK); len(answer.Pending) != 0 {
 		t.Errorf("%d pending windows of a topic without windows", len(answer.Pending))
 	}
+	check(t, r.log.Delete(t.Context(), topic))
+	check(t, r.log.Create(t.Context(), stream.TopicSpec{Name: topic, Partitions: 2}))
+	if answer := get[windowsAnswer](t, r.handler(Config{}), "/api/v1/windows", http.StatusOK); len(answer.Pending) != 0 {
+		t.Errorf("%d pending windows of a topic that was deleted", len(answer.Pending))
+	}
 }
 
 // windowsAnswer reads the answer with standard types.

@@ -146,10 +146,7 @@ func (p *present) stopTimes() []*pb.TripUpdate_StopTimeUpdate {
 			dev++
 		}
 		at := max(p.planned(i)+dev, earliest)
-		earliest = at + 8
-		if i < p.route.last() {
-			earliest += p.route.run[i+1] * 6 / 10
-		}
+		earliest = at + 1
 		switch {
 		case p.run.ghost > 0 && i >= p.run.ghost:
 			u.ScheduleRelationship = pb.TripUpdate_StopTimeUpdate_NO_DATA.Enum()
