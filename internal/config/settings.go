@@ -125,7 +125,7 @@ func tableSettings() []setting[Config] {
 	return []setting[Config]{
 		{
 			key: "sink.url",
-			doc: "Database of the tables, postgres://… . SQLite in data_dir if it is not set.",
+			doc: "Database of the tables, such as postgres://host/peil. SQLite in data_dir if it is not set.",
 			at: func(c *Config) value {
 				return link{&c.Sink.URL, []string{"postgres", "postgresql"}, true}
 			},
@@ -138,7 +138,7 @@ func tableSettings() []setting[Config] {
 		},
 		{
 			key:        "topics.arrivals",
-			doc:        "Topic of arrival predictions. <feed> stands for the name of the feed; several feeds need <feed>.… .",
+			doc:        "Topic of arrival predictions. <feed> stands for the name of the feed. With several feeds the name must start with it.",
 			preset:     "arrival-predictions",
 			manyPreset: "<feed>.arrival-predictions",
 			at: func(c *Config) value {
@@ -147,7 +147,7 @@ func tableSettings() []setting[Config] {
 		},
 		{
 			key:        "topics.positions",
-			doc:        "Topic of vehicle positions. <feed> stands for the name of the feed; several feeds need <feed>.… .",
+			doc:        "Topic of vehicle positions. <feed> stands for the name of the feed. With several feeds the name must start with it.",
 			preset:     "vehicle-positions",
 			manyPreset: "<feed>.vehicle-positions",
 			at: func(c *Config) value {
