@@ -21,12 +21,15 @@ const databaseFile = "peil.db"
 
 // HintError is an error with a sentence that says what to do about it.
 type HintError struct {
-	Err  error
-	Hint string
+	Err    error
+	Advice string
 }
 
 func (e *HintError) Error() string { return e.Err.Error() }
 func (e *HintError) Unwrap() error { return e.Err }
+
+// Hint says what to do.
+func (e *HintError) Hint() string { return e.Advice }
 
 // ErrUnsupported marks settings that this version cannot honour.
 var ErrUnsupported = errors.New("not in this version")
@@ -41,8 +44,8 @@ func supported(c config.Config) error {
 	no := func(wrong bool, key, what string) {
 		if wrong {
 			errs = append(errs, &HintError{
-				Err:  fmt.Errorf("%s: %s is %w", key, what, ErrUnsupported),
-				Hint: "leave it out to use the embedded log and tables",
+				Err:    fmt.Errorf("%s: %s is %w", key, what, ErrUnsupported),
+				Advice: "leave it out to use the embedded log and tables",
 			})
 		}
 	}
@@ -70,7 +73,7 @@ func openBackend(ctx context.Context, c config.Config, logger *slog.Logger) (_ *
 	}()
 	if b.file, err = sqlitefile.Open(ctx, path, sqlitefile.Options{Logger: logger}); err != nil {
 		if errors.Is(err, sqlitefile.ErrLocked) {
-			err = &HintError{Err: err, Hint: "one process writes the embedded log at a time: stop the other one, let `peil run` do both, or give this one another --data-dir"}
+			err = &HintError{Err: err, Advice: "one process writes the embedded log at a time: stop the other one, let `peil run` do both, or give this one another --data-dir"}
 		}
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
@@ -119,8 +122,8 @@ func OpenReaders(ctx context.Context, settings Settings, logger *slog.Logger) (*
 	f, err := sqlitefile.OpenReadOnly(ctx, path, sqlitefile.Options{Logger: logger})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &HintError{
-			Err:  fmt.Errorf("%s: %w", path, ErrNoDatabase),
-			Hint: "start with `peil demo` or `peil run`, or name the folder with --data-dir",
+			Err:    fmt.Errorf("%s: %w", path, ErrNoDatabase),
+			Advice: "start with `peil demo` or `peil run`, or name the folder with --data-dir",
 		}
 	}
 	if err != nil {

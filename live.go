@@ -1,28 +1,37 @@
 package peil
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/peil-stream/peil/internal/api"
 	"github.com/peil-stream/peil/internal/processor"
 	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
 )
 
 // handler is the HTTP API of this instance.
 func (i *Instance) handler(b *backend) http.Handler {
-	cfg := api.Config{
-		Viewer: b.sink, Reader: b.log, Metrics: i.metrics.Handler(), Version: i.cfg.Version,
-		WindowSize: i.cfg.Settings.Window.Size.Std(),
-		Windowed:   func(topic string) bool { return !i.isPositions(topic) },
-		Logger:     i.cfg.Logger,
-	}
+	cfg := i.apiConfig(b.sink, b.log)
 	if i.cfg.Process {
 		cfg.Live = i.live
 		cfg.Ready = func(context.Context) error { return i.processor.Load().Ready() }
 	}
 	return api.New(cfg)
+}
+
+// apiConfig is what the API needs in every process.
+func (i *Instance) apiConfig(tables sink.Viewer, log stream.Reader) api.Config {
+	return api.Config{
+		Viewer: tables, Reader: log, Metrics: i.metrics.Handler(), Version: i.cfg.Version,
+		WindowSize: i.cfg.Settings.Window.Size.Std(),
+		Windowed:   func(topic string) bool { return !i.isPositions(topic) },
+		Logger:     i.cfg.Logger,
+	}
 }
 
 // live is the processor's state as the API shows it.
@@ -77,4 +86,57 @@ func (i *Instance) NewestFinal(ctx context.Context, limit int) (rows []sink.Aggr
 		rows = append(rows, a)
 	}
 	return rows, nil
+}
+
+// Serve answers HTTP over the tables of a configuration until ctx is done. It
+// only reads, so it may run beside the process that writes them.
+func Serve(ctx context.Context, settings Settings, version string, logger *slog.Logger) (err error) {
+	settings = settings.WithDefaults()
+	r, err := OpenReaders(ctx, settings, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	i, err := New(Config{Settings: settings, Version: version, Logger: logger})
+	if err != nil {
+		return err
+	}
+	s, err := api.Serve(ctx, settings.HTTP.Listen, api.New(i.apiConfig(r.Tables, r.Log)), i.cfg.Logger)
+	if err != nil {
+		return err
+	}
+	return s.Wait()
+}
+
+// Count is a name and how often it occurred.
+type Count struct {
+	Name string
+	N    int64
+}
+
+// DeadLetters counts what this process has sent to dead-letter topics, by reason.
+func (i *Instance) DeadLetters() []Count {
+	families, err := i.metrics.Registry().Gather()
+	if err != nil {
+		return nil // the registry is the process's own; /metrics shows its error
+	}
+	sum := map[string]int64{}
+	for _, f := range families {
+		if f.GetName() != "peil_dead_letters_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "reason" {
+					sum[l.GetValue()] += int64(m.GetCounter().GetValue())
+				}
+			}
+		}
+	}
+	counts := make([]Count, 0, len(sum))
+	for name, n := range sum {
+		counts = append(counts, Count{Name: name, N: n})
+	}
+	slices.SortFunc(counts, func(a, b Count) int { return cmp.Compare(a.Name, b.Name) })
+	return counts
 }

@@ -91,29 +91,47 @@ func New(cfg Config) (*Instance, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	i := &Instance{cfg: cfg, metrics: telemetry.New(cfg.Version)}
-	i.nameTopics()
+	var more []string
+	if cfg.Source != nil {
+		more = append(more, cfg.Source.Feed())
+	}
+	i.topics = topicsOf(cfg.Settings, more...)
 	return i, nil
 }
 
-// nameTopics lists the topics of every feed; without a feed those of no name.
-func (i *Instance) nameTopics() {
+// topicsOf lists the topics of the feeds of a configuration and of one more, or,
+// without any feed, those of no name.
+func topicsOf(settings Settings, more ...string) []topics {
 	var feeds []string
-	for _, f := range i.cfg.Settings.Feeds {
+	for _, f := range settings.Feeds {
 		feeds = append(feeds, f.Name)
 	}
-	if s := i.cfg.Source; s != nil && !slices.Contains(feeds, s.Feed()) {
-		feeds = append(feeds, s.Feed())
+	for _, f := range more {
+		if !slices.Contains(feeds, f) {
+			feeds = append(feeds, f)
+		}
 	}
 	if len(feeds) == 0 {
 		feeds = []string{""}
 	}
+	var all []topics
 	for _, f := range feeds {
-		a, p := i.cfg.Settings.TopicsOf(f)
-		t := topics{feed: f, arrivals: a, positions: p}
-		if !slices.ContainsFunc(i.topics, func(o topics) bool { return o.arrivals == a }) {
-			i.topics = append(i.topics, t)
+		a, p := settings.TopicsOf(f)
+		if !slices.ContainsFunc(all, func(o topics) bool { return o.arrivals == a }) {
+			all = append(all, topics{feed: f, arrivals: a, positions: p})
 		}
 	}
+	return all
+}
+
+// Windowed tells which topics of a configuration are cut into windows.
+func Windowed(settings Settings) func(topic string) bool {
+	all := topicsOf(settings)
+	return func(topic string) bool { return !isPositions(all, topic) }
+}
+
+func isPositions(all []topics, topic string) bool {
+	return slices.ContainsFunc(all, func(t topics) bool { return t.positions == topic })
 }
 
 // Run does the work until ctx is done, then ends in order and returns nil; with
@@ -229,9 +247,7 @@ func (i *Instance) names() []string {
 	return names
 }
 
-func (i *Instance) isPositions(topic string) bool {
-	return slices.ContainsFunc(i.topics, func(t topics) bool { return t.positions == topic })
-}
+func (i *Instance) isPositions(topic string) bool { return isPositions(i.topics, topic) }
 
 // processing is the processor's configuration.
 func (i *Instance) processing() processor.Config {

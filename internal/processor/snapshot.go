@@ -132,7 +132,7 @@ func (t *task) publish() {
 	s := &PartitionStatus{
 		Partition: t.a.Partition, Epoch: t.epoch, Position: t.position, Committed: t.ledger.Committed(),
 		Pending: t.ledger.Pending(), Watermark: t.windows.Watermark(), HeldSince: sink.NoTime,
-		Counts: t.counts, Windowed: t.windowed, InFlight: t.held != nil, quietFrom: t.quietFrom,
+		Counts: t.counts, Windowed: t.windowed, InFlight: t.held != nil,
 	}
 	if since, ok := t.heldSince(); ok && s.Pending > 0 {
 		s.HeldSince = since

@@ -3,7 +3,6 @@ package processor
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/peil-stream/peil/internal/sink"
 	"github.com/peil-stream/peil/internal/stream"
@@ -34,8 +33,6 @@ type PartitionStatus struct {
 	// InFlight: a snapshot is being written.
 	InFlight bool
 	Open     []OpenWindow
-
-	quietFrom time.Time
 }
 
 // Status returns the live state of every assigned partition, by topic and index.
