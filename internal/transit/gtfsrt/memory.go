@@ -1,10 +1,12 @@
 package gtfsrt
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/peil-stream/peil/event"
@@ -115,9 +117,13 @@ const (
 	flagStatusShift = iota // the status takes the bits above
 )
 
-// encode gives the value. Times are written as differences from seen, which they
-// lie close to.
+// encode gives the value. It puts the stops in order first, so that equal memories
+// have equal values, however they came about. Times are written as differences
+// from seen, which they lie close to.
 func (m *tripMemory) encode() []byte {
+	if !slices.IsSortedFunc(m.stops, compareStops) {
+		slices.SortFunc(m.stops, compareStops)
+	}
 	b := append(make([]byte, 0, 32+8*len(m.stops)), memoryVersion)
 	b = binary.AppendVarint(b, m.seen)
 	b = appendString(b, m.route)
@@ -127,6 +133,11 @@ func (m *tripMemory) encode() []byte {
 		b = m.stops[i].append(b, m.seen)
 	}
 	return b
+}
+
+func compareStops(a, b stopMemory) int {
+	return cmp.Or(
+		cmp.Compare(a.id.sequence, b.id.sequence), cmp.Compare(a.id.stop, b.id.stop), cmp.Compare(a.id.nth, b.id.nth))
 }
 
 func (s *stopMemory) append(b []byte, base int64) []byte {
