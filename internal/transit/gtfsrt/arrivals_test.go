@@ -3,8 +3,6 @@ package gtfsrt_test
 import (
 	"testing"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/peil-stream/peil/internal/transit/gtfsrt"
 	"github.com/peil-stream/peil/internal/transit/gtfsrt/pb"
 )
