@@ -80,21 +80,26 @@ func appendBytes(buf, b []byte) []byte {
 type chunkReader struct {
 	data      []byte
 	next      int64
+	last      int64
 	timestamp int64
 	bad       bool
 }
 
-func newChunkReader(first int64, data []byte) (chunkReader, error) {
-	if len(data) == 0 || data[0] != chunkVersion {
+// newChunkReader reads the chunk whose row has these first and last offsets.
+func newChunkReader(first, last int64, data []byte) (chunkReader, error) {
+	if len(data) == 0 || data[0] != chunkVersion || first < 0 || last < first || last == math.MaxInt64 {
 		return chunkReader{}, errCorrupt
 	}
-	return chunkReader{data: data[1:], next: first}, nil
+	return chunkReader{data: data[1:], next: first, last: last}, nil
 }
 
 // read fills rec with the next record; its slices lie in the chunk's data and
 // its headers at the end of the returned headers. more is false at the end.
 func (r *chunkReader) read(rec *stream.Record, headers []stream.Header) (_ []stream.Header, more bool, err error) {
 	if len(r.data) == 0 {
+		if r.next != r.last+1 {
+			return headers, false, errCorrupt
+		}
 		return headers, false, nil
 	}
 	gap := r.uvarint()
@@ -115,7 +120,7 @@ func (r *chunkReader) read(rec *stream.Record, headers []stream.Header) (_ []str
 		}
 		rec.Headers = headers[from:len(headers):len(headers)]
 	}
-	if r.bad || rec.Offset < r.next || rec.Offset == math.MaxInt64 {
+	if r.bad || rec.Offset < r.next || rec.Offset > r.last {
 		return headers, false, errCorrupt
 	}
 	r.next = rec.Offset + 1

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -17,7 +19,13 @@ import (
 	"github.com/peil-stream/peil/internal/stream/streamtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashVariable); path != "" {
+		fmt.Println("error", publishForEver(context.Background(), path))
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // features of the embedded log: all of them.
 func features() streamtest.Features {

@@ -178,8 +178,8 @@ type fetched struct {
 }
 
 type chunkSpan struct {
-	first int64
-	end   int // in fetched.data
+	first, last int64
+	end         int // in fetched.data
 }
 
 // fetch reads records with from <= offset < to, about maxBytes of them and at
@@ -236,7 +236,7 @@ func (f *fetched) load(ctx context.Context, tx *sql.Tx, number, from, to int64, 
 			return to, nil
 		}
 		f.data = append(f.data, data...)
-		f.chunks = append(f.chunks, chunkSpan{first: first, end: len(f.data)})
+		f.chunks = append(f.chunks, chunkSpan{first: first, last: last, end: len(f.data)})
 		if len(f.data) >= maxBytes || last+1 >= to {
 			return min(last+1, to), nil
 		}
@@ -250,7 +250,7 @@ func (f *fetched) parse(from, to, next int64, maxBytes int) (int64, error) {
 	start, size := 0, 0
 	var rec stream.Record
 	for _, c := range f.chunks {
-		r, err := newChunkReader(c.first, f.data[start:c.end])
+		r, err := newChunkReader(c.first, c.last, f.data[start:c.end])
 		if err != nil {
 			return 0, err
 		}

@@ -80,7 +80,7 @@ func (l *Log) runEnd(ctx context.Context, p stream.Partition, beforeTimestamp, l
 			return err
 		}
 		run = max(at.Start, min(limit, at.End))
-		rows, err := tx.QueryContext(ctx, `SELECT first_offset, data FROM log_chunks
+		rows, err := tx.QueryContext(ctx, `SELECT first_offset, last_offset, data FROM log_chunks
 			WHERE number = ? AND last_offset >= ? AND max_timestamp >= ? ORDER BY last_offset`,
 			at.number, at.Start, beforeTimestamp)
 		if err != nil {
@@ -88,14 +88,14 @@ func (l *Log) runEnd(ctx context.Context, p stream.Partition, beforeTimestamp, l
 		}
 		defer func() { err = errors.Join(err, rows.Close()) }()
 		for rows.Next() {
-			var first int64
+			var first, last int64
 			var data sql.RawBytes
-			if err := rows.Scan(&first, &data); err != nil {
+			if err := rows.Scan(&first, &last, &data); err != nil {
 				return err
 			}
 			// The young record of the first chunk may be trimmed already; then
 			// the next one decides.
-			young, found, err := firstYoung(first, data, at.Start, beforeTimestamp)
+			young, found, err := firstYoung(first, last, data, at.Start, beforeTimestamp)
 			if err != nil {
 				return err
 			}
@@ -111,8 +111,8 @@ func (l *Log) runEnd(ctx context.Context, p stream.Partition, beforeTimestamp, l
 
 // firstYoung finds the first record at or after start that is not older than
 // the instant.
-func firstYoung(first int64, data []byte, start, beforeTimestamp int64) (offset int64, found bool, err error) {
-	r, err := newChunkReader(first, data)
+func firstYoung(first, last int64, data []byte, start, beforeTimestamp int64) (offset int64, found bool, err error) {
+	r, err := newChunkReader(first, last, data)
 	if err != nil {
 		return 0, false, err
 	}
