@@ -17,7 +17,7 @@ func cold(t *testing.T) *scene {
 	s.exec(
 		offsets(arrivals, 0, 4, 5, ts(900), ts(900), 2, 1, 0, 0),
 		segment(600, 0, 3, 4, 1, true), trip(1020, 9),
-		`INSERT INTO incidents VALUES (1, 'cold_start', 'arrival-predictions', 0, 2, NULL,
+		`INSERT INTO incidents VALUES (5, 'cold_start', 'arrival-predictions', 0, 2, NULL,
 			'reading began here; windows that end at or before 2026-09-21T14:25:00.000Z are not written', `+ts(0)+`)`)
 	s.exec(both(600, 1, "7", 7, 7, 7)...)
 	return s
@@ -50,6 +50,8 @@ func TestM18ColdStart(t *testing.T) {
 	if r := s.clean(); r.Windows != 1 || r.UnjudgedCount != 0 || r.Records != 3 {
 		t.Fatalf("%d windows, %d records; unjudged:\n%s", r.Windows, r.Records, lines(r.Unjudged))
 	}
+	s.exec(`INSERT INTO incidents VALUES (4, 'cold_start', 'arrival-predictions', 0, 4, NULL, 'an older one', ` + ts(0) + `)`)
+	s.clean()
 	for _, test := range []struct {
 		name, statement string
 		want            string
@@ -164,6 +166,24 @@ func TestTrimmedFurther(t *testing.T) {
 	s.log.put(arrivals, 0, sample(1030, 1), sample(1040, 1))
 	s.log.trim(onlyPartition, 6)
 	wantDifferences(t, s.verify(), "consumer_offsets.position", "consumer_offsets.next_offset")
+}
+
+// TestTrimmedBySkew: a record that is gone may have been up to max_skew ahead of
+// its log timestamp, so the window after the one of the first record is cut too.
+func TestTrimmedBySkew(t *testing.T) {
+	t.Parallel()
+	s := one(t, logged(90, sample(310, 4)), sample(100, 5), sample(320, 6), sample(1020, 9))
+	s.exec(offsets(arrivals, 0, 3, 4, ts(900), ts(900), 4, 0, 0, 0),
+		segment(0, 0, 1, 3, 1, true), segment(300, 0, 0, 3, 2, true), trip(1020, 9))
+	s.exec(both(0, 1, "5", 5, 5, 5)...)
+	s.exec(both(300, 2, "5", 6, 6, 4)...)
+	if r := s.clean(); r.Windows != 2 {
+		t.Fatalf("whole log: %d windows", r.Windows)
+	}
+	s.log.trim(onlyPartition, 1)
+	if r := s.clean(); r.Windows != 0 {
+		t.Fatalf("trimmed log: %d windows", r.Windows)
+	}
 }
 
 // TestTrimmedCloseMarker: a close marker that is gone may have set the watermark.

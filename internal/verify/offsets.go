@@ -115,13 +115,6 @@ func (v *verifier) compareWatermark(p *partition, differ differFunc) {
 		return
 	}
 	v.report.unjudge(tableOffsets, p.id.String(), "watermark "+instant(stored)+" was set by records that the log no longer holds")
-	// It closed these windows before the first record that is left.
-	p.begins = max(p.begins, stored)
-	for start := range p.open {
-		if start+v.size <= p.begins {
-			delete(p.open, start)
-		}
-	}
 }
 
 // compareNext compares next_offset with the first record that a restart must read

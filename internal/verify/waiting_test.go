@@ -172,6 +172,19 @@ func TestTopicCreatedAgain(t *testing.T) {
 	}
 }
 
+// TestRowsOfAnEarlierTopic: the topic was created again and is processed; what the
+// earlier one wrote stands and is named.
+func TestRowsOfAnEarlierTopic(t *testing.T) {
+	t.Parallel()
+	s := pair(t)
+	s.exec(segment(-3000, 0, 7, 9, 1, true), "UPDATE window_segments SET topic_id = 'id-0' WHERE window_start = "+ts(-3000))
+	s.exec(both(-3000, 1, "4", 4, 4, 4)...)
+	r := s.clean()
+	if r.Windows != 1 || r.UnjudgedCount != 2 {
+		t.Fatalf("%d windows; unjudged:\n%s", r.Windows, lines(r.Unjudged))
+	}
+}
+
 // TestOtherTopics: rows belong to the topic that wrote them first; topics that are
 // not verified are named.
 func TestOtherTopics(t *testing.T) {
