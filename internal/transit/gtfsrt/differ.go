@@ -45,9 +45,14 @@ func ParseEmit(word string) (Emit, error) {
 // in one topic would count each arrival twice.
 type EmitError struct{ Stored, Wanted Emit }
 
-// Error says what is stored, what is wanted, and what to do.
+// Error says what is stored and what is wanted.
 func (e *EmitError) Error() string {
-	return fmt.Sprintf("this feed's events were published with emit %s, now it is %s: use another topic or an empty data directory", e.Stored, e.Wanted)
+	return fmt.Sprintf("this feed's events were published with emit %s, now it is %s", e.Stored, e.Wanted)
+}
+
+// Hint says what to do.
+func (e *EmitError) Hint() string {
+	return "stay with emit " + e.Stored.String() + ", or begin anew with another feed name or an empty data directory"
 }
 
 // Config says how a feed is read.
