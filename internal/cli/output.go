@@ -98,7 +98,7 @@ func (o *output) write(data []byte) error {
 	return nil
 }
 
-func (l listing) json() ([]byte, error) {
+func (l *listing) json() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("[")
 	for i, row := range l.rows {
@@ -134,7 +134,7 @@ func (l listing) json() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (l listing) csv() ([]byte, error) {
+func (l *listing) csv() ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
 	records := [][]string{l.columns}
@@ -152,7 +152,7 @@ func (l listing) csv() ([]byte, error) {
 }
 
 // table aligns the columns: numbers to the right, all else to the left.
-func (l listing) table(s style) []byte {
+func (l *listing) table(s style) []byte {
 	widths := make([]int, len(l.columns))
 	right := make([]bool, len(l.columns))
 	cells := make([][]string, 0, len(l.rows)+1)

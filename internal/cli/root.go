@@ -235,7 +235,7 @@ func helpCommands(b *strings.Builder, cmd *cobra.Command) {
 			width = max(width, len(c.Name()))
 		}
 	}
-	print := func(title string, list []*cobra.Command) {
+	section := func(title string, list []*cobra.Command) {
 		if len(list) == 0 {
 			return
 		}
@@ -244,9 +244,9 @@ func helpCommands(b *strings.Builder, cmd *cobra.Command) {
 			fmt.Fprintf(b, "  %-*s  %s\n", width, c.Name(), c.Short)
 		}
 	}
-	print("Commands", byGroup[""])
+	section("Commands", byGroup[""])
 	for _, g := range cmd.Groups() {
-		print(g.Title, byGroup[g.ID])
+		section(g.Title, byGroup[g.ID])
 	}
 }
 
