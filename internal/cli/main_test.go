@@ -198,6 +198,20 @@ func TestErrorsChooseCodeAndHint(t *testing.T) {
 	}
 }
 
+// TestWrongArgumentsAreUsage: what cobra itself refuses comes before the command
+// runs.
+func TestWrongArgumentsAreUsage(t *testing.T) {
+	t.Parallel()
+	var stderr bytes.Buffer
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &stderr, exit: func(int) {}}
+	code := a.main(context.Background(), []string{"x"}, []constructor{func(*app) *cobra.Command {
+		return &cobra.Command{Use: "x", Args: cobra.ExactArgs(1), RunE: func(*cobra.Command, []string) error { return nil }}
+	}})
+	if want := "peil: accepts 1 arg(s), received 0\nhint: peil --help lists the commands and flags\n"; code != ExitUsage || stderr.String() != want {
+		t.Errorf("code %d, stderr %q", code, stderr.String())
+	}
+}
+
 // TestCommandsHaveManners walks the whole tree.
 func TestCommandsHaveManners(t *testing.T) {
 	t.Parallel()

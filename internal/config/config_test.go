@@ -144,6 +144,40 @@ func TestValidateReportsAllProblemsByKey(t *testing.T) {
 	}
 }
 
+// TestR12OneTopicCarriesOneFeed: one feed may call its topics as it likes, two
+// need the feed in the name, and the default gives it to them.
+func TestR12OneTopicCarriesOneFeed(t *testing.T) {
+	t.Parallel()
+	nl := config.Feed{Name: "nl", TripUpdates: config.NewURL("https://x")}
+	be := config.Feed{Name: "be", TripUpdates: config.NewURL("https://y")}
+	for _, test := range []struct {
+		name     string
+		arrivals string
+		feeds    []config.Feed
+		ok       bool
+	}{
+		{"one feed", "delays", []config.Feed{nl}, true},
+		{"two feeds in one topic", "delays", []config.Feed{nl, be}, false},
+		{"two feeds in the default topic by name", "arrival-predictions", []config.Feed{nl, be}, false},
+		{"two feeds with a fixed prefix", "nl.delays", []config.Feed{nl, be}, false},
+		{"two feeds, each its own", "<feed>.delays", []config.Feed{nl, be}, true},
+		{"two feeds by default", "", []config.Feed{nl, be}, true},
+	} {
+		c := config.Config{Topics: config.Topics{Arrivals: test.arrivals}, Feeds: test.feeds}
+		if err := c.Validate(); (err == nil) != test.ok {
+			t.Errorf("%s: %v", test.name, err)
+		}
+	}
+}
+
+func TestDurationsAreWholeMilliseconds(t *testing.T) {
+	t.Parallel()
+	c := config.Config{Window: config.Window{Size: config.DurationOf(time.Second + time.Microsecond)}}
+	if got, want := errText(c.Validate()), "window.size: 1.000001s is not a whole number of milliseconds"; got != want {
+		t.Errorf("Validate() = %q, want %q", got, want)
+	}
+}
+
 func TestProblemsOfOtherErrors(t *testing.T) {
 	t.Parallel()
 	if got := config.Problems(errors.New("x")); got != nil {
