@@ -24,6 +24,13 @@ type constructor func(*app) *cobra.Command
 // GroupID.
 func commands() []constructor {
 	return []constructor{
+		newDemoCommand,
+		newRunCommand,
+		newIngestCommand,
+		newProcessCommand,
+		newServeCommand,
+		newVerifyCommand,
+		newStatusCommand,
 		newConfigCommand,
 		newVersionCommand,
 		newCompletionCommand,
