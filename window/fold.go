@@ -45,9 +45,10 @@ type memberList struct {
 	label    uint32 // rank
 }
 
-// encode returns the data of a window with that log, which stays as it is.
-func (f *folder) encode(in *interner, log []entry) []byte {
-	f.log = append(f.log[:0], log...)
+// encode returns the data of a window and memory for another log. It takes the log
+// over, as a copy of a long one would cost as much memory again.
+func (f *folder) encode(in *interner, log []entry) (data []byte, free []entry) {
+	f.log = log
 	f.spare = slices.Grow(f.spare[:0], len(log))[:len(log)]
 	f.rankLabels(in)
 	f.listMembers(in)
@@ -56,12 +57,13 @@ func (f *folder) encode(in *interner, log []entry) []byte {
 	f.deal()
 	f.sortCells(in)
 	f.write(in)
-	return bytes.Clone(f.buf)
+	free, f.log = f.log[:0], nil
+	return bytes.Clone(f.buf), free
 }
 
 // trim gives back scratch memory that only a peak needs.
 func (f *folder) trim() {
-	if 2*entryBytes*cap(f.log)+4*cap(f.values)+cap(f.buf) > spareBytes {
+	if entryBytes*cap(f.spare)+4*cap(f.values)+cap(f.buf) > spareBytes {
 		*f = folder{}
 	}
 }

@@ -277,37 +277,41 @@ func TestSortByValue(t *testing.T) {
 	}
 }
 
-// One peak of a window must not be held for ever.
+// One peak of a window must not be held for ever, neither by the windows that are
+// kept for the next ones nor by the memory that closing needs.
 func TestSpareMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	p, err := NewPartition(Config{}, Resume{Watermark: NoTime})
 	if err != nil {
 		t.Fatalf("NewPartition: %v", err)
 	}
-	fill := func(window, n int64) {
-		for i := range n {
-			r := Record{Time: window * p.size, LogTime: window * p.size, HasValue: true, Value: int32(i)}
+	const peak = 2 * spareBytes / entryBytes
+	fill := func(window int64, records int32) {
+		for i := range records {
+			r := Record{Time: window * p.size, HasValue: true, Value: i}
 			p.Add(&r)
 		}
 	}
-	fill(0, 2*spareBytes/entryBytes)
+	fill(0, peak)
 	fill(1, 10)
 	fill(2, 10)
 	fill(3, 10)
-	p.CloseMarker(0, 4*p.size)
-	if got := len(p.TakeClosed()); got != 4 {
-		t.Fatalf("%d segments, want 4", got)
+	for closed := range int64(4) {
+		p.CloseMarker(0, (closed+1)*p.size)
+		if got := len(p.TakeClosed()); got != 1 {
+			t.Fatalf("%d segments, want 1", got)
+		}
+		if got := cap(p.fold.spare); got >= peak {
+			t.Fatalf("after window %d scratch memory for %d records is kept", closed, got)
+		}
 	}
 	if len(p.spare) != spareWindows {
 		t.Fatalf("%d spare windows, want %d", len(p.spare), spareWindows)
 	}
 	for _, w := range p.spare {
-		if cap(w.log) > spareBytes/entryBytes {
+		if cap(w.log) >= peak {
 			t.Fatalf("a spare window keeps memory for %d records", cap(w.log))
 		}
-	}
-	if cap(p.fold.log) > spareBytes/entryBytes {
-		t.Fatalf("scratch memory for %d records is kept", cap(p.fold.log))
 	}
 }
 

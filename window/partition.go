@@ -208,17 +208,18 @@ func (p *Partition) closeUpTo(offset int64) {
 	for n < len(p.open) && p.open[n].end <= p.watermark {
 		w := p.open[n]
 		n++
+		records := int64(len(w.log))
+		var data []byte
+		data, w.log = p.fold.encode(&w.names, w.log)
 		p.closed = append(p.closed, Segment{
 			Start: w.start, End: w.end,
 			FirstOffset: w.firstOffset, ThroughOffset: offset,
-			Records: int64(len(w.log)),
-			Data:    p.fold.encode(&w.names, w.log),
+			Records: records, Data: data,
 		})
-		p.records -= int64(len(w.log))
+		p.records -= records
 		if w == p.hot {
 			p.hot = nil
 		}
-		w.log = w.log[:0]
 		if len(p.spare) < spareWindows && cap(w.log)*entryBytes+w.names.bytes() <= spareBytes {
 			p.spare = append(p.spare, w)
 		}

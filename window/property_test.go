@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/peil-stream/peil/ledger"
 	"github.com/peil-stream/peil/window"
 )
 
@@ -155,8 +156,9 @@ type stored struct {
 	segments                  map[int64]window.Segment
 }
 
-// flush stores a partition that has read up to position.
-func (s *stored) flush(t *rapid.T, p *window.Partition, read int64) {
+// flush stores a partition and what its ledger says may be committed.
+func (s *stored) flush(t *rapid.T, p *window.Partition, l *ledger.Ledger) {
+	var ends []int64
 	for _, got := range p.TakeClosed() {
 		if old, ok := s.segments[got.Start]; ok {
 			if diff := cmp.Diff(old, got); diff != "" {
@@ -164,17 +166,24 @@ func (s *stored) flush(t *rapid.T, p *window.Partition, read int64) {
 			}
 		}
 		s.segments[got.Start] = got
+		ends = append(ends, got.End)
 	}
-	s.next = read
+	point := l.Mark(ends)
+	l.Release()
+	next := point.Position
 	for _, w := range p.Open() {
-		s.next = min(s.next, w.FirstOffset)
+		next = min(next, w.FirstOffset)
 	}
-	s.position = max(s.position, read)
+	if point.Next != next {
+		t.Fatalf("the ledger commits %d, the open windows begin at %d", point.Next, next)
+	}
+	s.next = next
+	s.position = max(s.position, point.Position)
 	s.watermark = p.Watermark()
 }
 
-// However often a partition is killed after a flush and resumed from what that
-// flush stored, or from an offset below it, its segments are those of an
+// However often a partition is killed and resumed from what its last flush stored,
+// or from an offset below it, its segments are those of an
 // undisturbed run, byte for byte; and only records below the stored position are
 // called replayed or redelivered.
 func TestResumeYieldsEqualSegments(t *testing.T) {
@@ -194,9 +203,9 @@ func TestResumeYieldsEqualSegments(t *testing.T) {
 
 		s := stored{watermark: window.NoTime, segments: map[int64]window.Segment{}}
 		for range rapid.IntRange(0, 4).Draw(t, "kills") {
-			s.resume(t, cfg, ops, verdicts, rapid.IntRange(0, len(ops)).Draw(t, "flushed at"))
+			s.resume(t, cfg, ops, verdicts, rapid.IntRange(0, len(ops)).Draw(t, "killed at"), false)
 		}
-		s.resume(t, cfg, ops, verdicts, len(ops))
+		s.resume(t, cfg, ops, verdicts, len(ops), true)
 		if diff := cmp.Diff(want, s.segments); diff != "" {
 			t.Fatalf("segments mismatch (-undisturbed +resumed):\n%s", diff)
 		}
@@ -206,32 +215,46 @@ func TestResumeYieldsEqualSegments(t *testing.T) {
 	})
 }
 
-// resume reads from what is stored up to operation end and flushes.
-func (s *stored) resume(t *rapid.T, cfg window.Config, ops []*op, verdicts []window.Verdict, end int) {
+// resume reads from what is stored up to operation end, with flushes now and then,
+// and one more if it was not killed.
+func (s *stored) resume(
+	t *rapid.T, cfg window.Config, ops []*op, verdicts []window.Verdict, end int, alive bool,
+) {
 	from := s.next
 	if rapid.IntRange(0, 3).Draw(t, "from below") == 0 {
 		from = rapid.Int64Range(0, s.next).Draw(t, "from")
 	}
-	p := newPartition(t, cfg, window.Resume{Watermark: s.watermark, Position: s.position})
-	read := from
+	position := s.position
+	p := newPartition(t, cfg, window.Resume{Watermark: s.watermark, Position: position})
+	l := ledger.New(from)
 	for i, o := range ops[:end] {
 		if o.offset < from {
 			continue
 		}
 		got, want := o.run(p), verdicts[i]
-		read = o.offset + 1
-		if o.kind == event && o.offset < s.position {
+		if o.kind == event && o.offset < position {
 			if got != window.Replayed && got != window.Redelivered {
-				t.Fatalf("offset %d below position %d: verdict %v", o.offset, s.position, got)
+				t.Fatalf("offset %d below position %d: verdict %v", o.offset, position, got)
 			}
 			if got == window.Replayed && want != window.Accepted {
 				t.Fatalf("offset %d: replayed, but it was %v", o.offset, want)
 			}
 		} else if got != want {
-			t.Fatalf("offset %d at or above position %d: verdict %v, want %v", o.offset, s.position, got, want)
+			t.Fatalf("offset %d at or above position %d: verdict %v, want %v", o.offset, position, got, want)
+		}
+		if o.kind == event && o.hasValue && (got == window.Accepted || got == window.Replayed) {
+			size := cfg.Size.Milliseconds()
+			l.Window(o.offset, window.Start(o.time, size)+size)
+		} else {
+			l.Other(o.offset)
+		}
+		if rapid.IntRange(0, 9).Draw(t, "flush") == 0 {
+			s.flush(t, p, l)
 		}
 	}
-	s.flush(t, p, read)
+	if alive {
+		s.flush(t, p, l)
+	}
 }
 
 // drawWindow draws records of one window.
