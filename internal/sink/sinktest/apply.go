@@ -131,18 +131,20 @@ func operatorStays(ctx context.Context, h Harness) error {
 	s := newScene(ctx, h, 1)
 	for _, step := range []struct {
 		label, want string
+		count       int64
 		applied     sink.Applied
 	}{
-		{"", "", sink.Applied{Inserted: 1}},
-		{"nl:GVB", "nl:GVB", sink.Applied{Revised: 1}},
-		{"", "nl:GVB", sink.Applied{}},
-		{"nl:CXX", "nl:CXX", sink.Applied{Revised: 1}},
+		{"", "", 1, sink.Applied{Inserted: 1}},
+		{"nl:GVB", "nl:GVB", 1, sink.Applied{Revised: 1}},
+		{"", "nl:GVB", 1, sink.Applied{}},
+		{"", "nl:GVB", 2, sink.Applied{Revised: 1}},
+		{"nl:CXX", "nl:CXX", 2, sink.Applied{Revised: 1}},
 	} {
-		applied := s.apply(ctx, arrivals, 0, rowOf("network", "nl", step.label, 1, 0))
+		applied := s.apply(ctx, arrivals, 0, rowOf("network", "nl", step.label, step.count, 0))
 		s.equal("changes", step.applied, applied)
 		s.equal("operator", step.want, s.network(ctx, 0).Operator)
 	}
-	s.equal("revision", int64(3), s.network(ctx, 0).Revision)
+	s.equal("revision", int64(4), s.network(ctx, 0).Revision)
 	return s.err
 }
 

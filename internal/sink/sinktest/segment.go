@@ -112,10 +112,12 @@ func otherTopicSegment(ctx context.Context, h Harness) error {
 	a.heartbeat(4, 430)
 	b.idle = true
 	s.save(ctx, a, b)
+	s.equal("pending with segments of the first topic", []int64(nil), s.pending(ctx, otherID, 10))
 	g := s.segment(0, 3, 4, 9)
 	s.equal("result", sink.FlushResult{}, s.rewrite(ctx, a, g))
 	s.finalise(ctx, otherID)
 	s.equal("count without the segment of the first topic", int64(1), s.network(ctx, 0).Count)
+	s.equal("segments", 2, len(s.segments(ctx)))
 	return s.err
 }
 

@@ -138,13 +138,14 @@ func leftEarly(ctx context.Context, h Harness) error {
 func segmentViews(ctx context.Context, h Harness) error {
 	s := newScene(ctx, h, 2)
 	a, b := s.claim(ctx, arrival(0)), s.claim(ctx, arrival(1))
-	late, early, other := s.segment(1, 3, 9, 1, 2), s.segment(0, 0, 5, 3), s.segment(0, 1, 6, 4)
+	late, early, other, last := s.segment(1, 3, 9, 1, 2), s.segment(0, 0, 5, 3), s.segment(0, 1, 6, 4), s.segment(2, 9, 12, 5)
 	s.rewrite(ctx, b, late, other)
-	s.rewrite(ctx, a, early)
+	s.rewrite(ctx, a, last, early)
 	want := []sink.StoredSegment{
 		{Partition: 0, Segment: early, MergedAt: sink.NoTime, TopicID: topicID},
 		{Partition: 1, Segment: other, MergedAt: sink.NoTime, TopicID: topicID},
 		{Partition: 1, Segment: late, MergedAt: sink.NoTime, TopicID: topicID},
+		{Partition: 0, Segment: last, MergedAt: sink.NoTime, TopicID: topicID},
 	}
 	s.equal("with data", want, s.segments(ctx))
 	s.look(ctx, func(v sink.View) error {
@@ -218,7 +219,10 @@ func closedTwice(ctx context.Context, h Harness) error {
 	_, err := h.Sink.Flush(ctx, []sink.PartitionFlush{a.snapshot()})
 	s.refuse("flush after close", err)
 	s.refuse("record after close", h.Sink.Record(ctx, sink.Incident{Kind: "test"}))
-	_, err = h.Sink.Final(ctx, sink.FinalRequest{Topic: arrivals, TopicID: topicID, Limit: 1})
+	f, err := h.Sink.Final(ctx, sink.FinalRequest{Topic: arrivals, TopicID: topicID, Limit: 1})
 	s.refuse("finalising after close", err)
+	if err == nil {
+		s.must("roll back", f.Rollback(ctx))
+	}
 	return s.err
 }

@@ -37,7 +37,7 @@ WHERE window_start = ? ORDER BY dimension, dimension_id`
 	upsertAggregate = `
 INSERT INTO delay_aggregates (window_start, window_end, dimension, dimension_id, operator, event_count,
 	mean_delay_s, p90_delay_s, max_delay_s, min_delay_s, revision, topic, computed_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 1, ?11, ?12)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1, ?, ?)
 ON CONFLICT (window_start, dimension, dimension_id) DO UPDATE SET
 	window_end = excluded.window_end, operator = COALESCE(excluded.operator, delay_aggregates.operator),
 	event_count = excluded.event_count, mean_delay_s = excluded.mean_delay_s, p90_delay_s = excluded.p90_delay_s,
@@ -81,7 +81,7 @@ func (s *Sink) Final(ctx context.Context, req sink.FinalRequest) (sink.Finaliser
 	}
 	tx, err := s.begin(ctx)
 	if err != nil {
-		return nil, failure(ctx, "finalise "+req.Topic, err)
+		return nil, failure("finalise "+req.Topic, err)
 	}
 	return &finaliser{sink: s, req: req, tx: tx, now: s.stamp()}, nil
 }
@@ -90,7 +90,7 @@ func (s *Sink) Final(ctx context.Context, req sink.FinalRequest) (sink.Finaliser
 func (f *finaliser) Pending(ctx context.Context) ([]sink.PendingWindow, error) {
 	windows, err := f.pending(ctx)
 	if err != nil {
-		return nil, failure(ctx, "read pending windows of "+f.req.Topic, err)
+		return nil, failure("read pending windows of "+f.req.Topic, err)
 	}
 	return windows, nil
 }
@@ -135,7 +135,7 @@ func (f *finaliser) Apply(ctx context.Context, w sink.PendingWindow, rows []wind
 	}
 	applied, err := f.apply(ctx, w, sorted)
 	if err != nil {
-		return sink.Applied{}, failure(ctx, doing, err)
+		return sink.Applied{}, failure(doing, err)
 	}
 	return applied, nil
 }
@@ -182,23 +182,13 @@ func (f *finaliser) apply(ctx context.Context, w sink.PendingWindow, rows []wind
 
 // upsert writes the rows and returns how many were inserted or revised.
 func (f *finaliser) upsert(ctx context.Context, w sink.PendingWindow, rows []window.Row) (changed int64, err error) {
-	if len(rows) == 0 {
-		return 0, nil
-	}
 	start, end := sqlitefile.FormatTime(w.Start), sqlitefile.FormatTime(w.End)
-	err = prepared(ctx, f.tx.Tx, upsertAggregate, func(stmt *sql.Stmt) error {
-		for i := range rows {
-			r := &rows[i]
-			n, err := affected(stmt.ExecContext(ctx, start, end, r.Dimension, r.ID, text(r.Label),
-				r.Count, r.Mean(), float64(r.P90), r.Max, r.Min, f.req.Topic, f.now))
-			if err != nil {
-				return fmt.Errorf("%s %s: %w", r.Dimension, r.ID, err)
-			}
-			changed += n
-		}
-		return nil
-	})
-	return changed, err
+	args := make([]any, 0, 12)
+	return eachRow(ctx, f.tx.Tx, upsertAggregate, len(rows), func(i int) []any {
+		r := &rows[i]
+		return append(args[:0], start, end, r.Dimension, r.ID, text(r.Label),
+			r.Count, r.Mean(), float64(r.P90), r.Max, r.Min, f.req.Topic, f.now)
+	}, func(i int) string { return rows[i].Dimension + " " + rows[i].ID })
 }
 
 // noteForeign records one incident for all rows that belong to another topic.
@@ -222,15 +212,15 @@ func (f *finaliser) noteForeign(ctx context.Context, start string, foreign []sto
 // Commit implements [sink.Finaliser].
 func (f *finaliser) Commit(ctx context.Context) error {
 	if err := f.tx.Commit(); err != nil {
-		return failure(ctx, "finalise "+f.req.Topic, err)
+		return failure("finalise "+f.req.Topic, err)
 	}
 	f.sink.warn(ctx, f.recorded)
 	return nil
 }
 
 // Rollback implements [sink.Finaliser].
-func (f *finaliser) Rollback(ctx context.Context) error {
-	return failure(ctx, "roll back finalising "+f.req.Topic, f.tx.Rollback())
+func (f *finaliser) Rollback(context.Context) error {
+	return failure("roll back finalising "+f.req.Topic, f.tx.Rollback())
 }
 
 // storedKey is the key of a stored row and the topic it belongs to.

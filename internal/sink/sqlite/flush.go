@@ -182,6 +182,38 @@ func prepared(ctx context.Context, tx *sql.Tx, query string, fn func(*sql.Stmt) 
 	return fn(stmt)
 }
 
+// looks is how many rows are written between two looks at the context.
+const looks = 128
+
+// eachRow runs a statement once for each of n rows. One statement per row costs
+// little more than one for many here, and an error names its row. row returns
+// the arguments, valid until its next call; changed is the number of rows that
+// the statements inserted or updated.
+func eachRow(
+	ctx context.Context, tx *sql.Tx, query string, n int, row func(i int) []any, name func(i int) string,
+) (changed int64, err error) {
+	if n == 0 {
+		return 0, nil
+	}
+	// The driver watches a context that can end by a goroutine for each
+	// statement, which costs as much as the statement; so look at it here.
+	quiet := context.WithoutCancel(ctx)
+	err = prepared(ctx, tx, query, func(stmt *sql.Stmt) error {
+		for i := range n {
+			if i%looks == 0 && ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			k, err := affected(stmt.ExecContext(quiet, row(i)...))
+			if err != nil {
+				return fmt.Errorf("%s: %w", name(i), err)
+			}
+			changed += k
+		}
+		return nil
+	})
+	return changed, err
+}
+
 // affected is the number of rows that a statement changed.
 func affected(r sql.Result, err error) (int64, error) {
 	if err != nil {

@@ -80,13 +80,13 @@ func (s *Sink) stamp() string { return sqlitefile.FormatTime(s.now().UnixMilli()
 func (s *Sink) write(ctx context.Context, doing string, fn func(*sql.Tx) (keep bool, err error)) error {
 	w, err := s.begin(ctx)
 	if err != nil {
-		return failure(ctx, doing, err)
+		return failure(doing, err)
 	}
 	keep, err := fn(w.Tx)
 	if err != nil || !keep {
-		return failure(ctx, doing, errors.Join(err, w.Rollback()))
+		return failure(doing, errors.Join(err, w.Rollback()))
 	}
-	return failure(ctx, doing, w.Commit())
+	return failure(doing, w.Commit())
 }
 
 func (s *Sink) begin(ctx context.Context) (*sqlitefile.WriteTx, error) {
@@ -96,14 +96,12 @@ func (s *Sink) begin(ctx context.Context) (*sqlitefile.WriteTx, error) {
 	return s.file.Begin(ctx)
 }
 
-// failure gives an error its class: one that may pass wraps [sink.ErrTransient],
-// and one that came of the end of ctx wraps the cause of that. Nil stays nil.
-func failure(ctx context.Context, doing string, err error) error {
+// failure gives an error its class: one that may pass wraps [sink.ErrTransient].
+// Nil stays nil.
+func failure(doing string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("%s: %w", doing, errors.Join(context.Cause(ctx), err))
 	case sqlitefile.Transient(err):
 		return fmt.Errorf("%s: %w: %w", doing, sink.ErrTransient, err)
 	default:

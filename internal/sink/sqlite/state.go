@@ -1,11 +1,10 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
-	"database/sql"
-	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/peil-stream/peil/internal/sink"
 	"github.com/peil-stream/peil/internal/sqlitefile"
@@ -18,7 +17,7 @@ const (
 	upsertVehicle = `
 INSERT INTO vehicle_latest (vehicle_id, trip_id, line_id, operator, latitude, longitude, bearing, speed_mps,
 	stop_id, current_status, occupancy, observed_at, tie, updated_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (vehicle_id) DO UPDATE SET
 	trip_id = excluded.trip_id, line_id = excluded.line_id, operator = excluded.operator,
 	latitude = excluded.latitude, longitude = excluded.longitude, bearing = excluded.bearing,
@@ -36,7 +35,7 @@ WHERE (excluded.observed_at, excluded.tie) >= (vehicle_latest.observed_at, vehic
 	upsertTrip = `
 INSERT INTO trip_delay_latest (trip_id, start_date, line_id, operator, stop_id, station_id, stop_sequence, delay_s,
 	predicted_time, observed_at, tie, updated_at)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (trip_id, start_date) DO UPDATE SET
 	line_id = excluded.line_id, operator = excluded.operator, stop_id = excluded.stop_id,
 	station_id = excluded.station_id, stop_sequence = excluded.stop_sequence, delay_s = excluded.delay_s,
@@ -50,8 +49,8 @@ WHERE (excluded.observed_at, excluded.tie) >= (trip_delay_latest.observed_at, tr
 			trip_delay_latest.predicted_time, trip_delay_latest.observed_at, trip_delay_latest.tie)`
 )
 
-// writeVehicles upserts the vehicles of all partitions, by key; rows of one key
-// from two partitions go in by age, so that the newest stands at the end.
+// writeVehicles upserts the vehicles of all partitions by key. Of two rows of one
+// key, from two partitions, the guard keeps the newer in either order.
 func (f *flush) writeVehicles(ctx context.Context) error {
 	var rows []*sink.Vehicle
 	for i := range f.parts {
@@ -59,16 +58,15 @@ func (f *flush) writeVehicles(ctx context.Context) error {
 			rows = append(rows, &f.parts[i].State.Vehicles[j])
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b *sink.Vehicle) int {
-		return cmp.Or(cmp.Compare(a.VehicleID, b.VehicleID), cmp.Compare(a.ObservedAt, b.ObservedAt), cmp.Compare(a.Tie, b.Tie))
-	})
+	slices.SortStableFunc(rows, func(a, b *sink.Vehicle) int { return strings.Compare(a.VehicleID, b.VehicleID) })
 	args := make([]any, 0, 14)
-	return f.writeEach(ctx, upsertVehicle, len(rows), func(i int) (string, []any) {
+	_, err := eachRow(ctx, f.tx, upsertVehicle, len(rows), func(i int) []any {
 		v := rows[i]
-		return "vehicle " + v.VehicleID, append(args[:0], v.VehicleID, text(v.TripID), text(v.LineID), text(v.Operator),
-			v.Latitude, v.Longitude, number(v.Bearing), number(v.SpeedMPS), text(v.StopID), text(v.CurrentStatus),
-			text(v.Occupancy), sqlitefile.FormatTime(v.ObservedAt), v.Tie, f.now)
-	})
+		return append(args[:0], v.VehicleID, text(v.TripID), text(v.LineID), text(v.Operator), v.Latitude, v.Longitude,
+			number(v.Bearing), number(v.SpeedMPS), text(v.StopID), text(v.CurrentStatus), text(v.Occupancy),
+			sqlitefile.FormatTime(v.ObservedAt), v.Tie, f.now)
+	}, func(i int) string { return "vehicle " + rows[i].VehicleID })
+	return err
 }
 
 // writeTrips does the same for trips.
@@ -80,16 +78,19 @@ func (f *flush) writeTrips(ctx context.Context) error {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b *sink.Trip) int {
-		return cmp.Or(cmp.Compare(a.TripID, b.TripID), cmp.Compare(a.StartDate, b.StartDate),
-			cmp.Compare(a.ObservedAt, b.ObservedAt), cmp.Compare(a.Tie, b.Tie))
+		if c := strings.Compare(a.TripID, b.TripID); c != 0 {
+			return c
+		}
+		return strings.Compare(a.StartDate, b.StartDate)
 	})
 	args := make([]any, 0, 12)
-	return f.writeEach(ctx, upsertTrip, len(rows), func(i int) (string, []any) {
+	_, err := eachRow(ctx, f.tx, upsertTrip, len(rows), func(i int) []any {
 		t := rows[i]
-		return "trip " + t.TripID, append(args[:0], t.TripID, t.StartDate, text(t.LineID), text(t.Operator),
-			text(t.StopID), text(t.StationID), number(t.StopSequence), t.DelayS, instant(t.PredictedTime),
+		return append(args[:0], t.TripID, t.StartDate, text(t.LineID), text(t.Operator), text(t.StopID),
+			text(t.StationID), number(t.StopSequence), t.DelayS, instant(t.PredictedTime),
 			sqlitefile.FormatTime(t.ObservedAt), t.Tie, f.now)
-	})
+	}, func(i int) string { return "trip " + rows[i].TripID + " of " + strconv.Quote(rows[i].StartDate) })
+	return err
 }
 
 // number is an optional number as an argument: nil is NULL.
@@ -98,21 +99,4 @@ func number[T int64 | float64](n *T) any {
 		return nil
 	}
 	return *n
-}
-
-// writeEach runs a statement once for each of n rows. One statement per row costs
-// little more than one for many here, and an error names its row.
-func (f *flush) writeEach(ctx context.Context, query string, n int, row func(int) (name string, args []any)) error {
-	if n == 0 {
-		return nil
-	}
-	return prepared(ctx, f.tx, query, func(stmt *sql.Stmt) error {
-		for i := range n {
-			name, args := row(i)
-			if _, err := stmt.ExecContext(ctx, args...); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-		return nil
-	})
 }

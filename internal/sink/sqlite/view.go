@@ -21,7 +21,7 @@ type Viewer struct {
 // them, else the error wraps [sqlitefile.ErrOlder].
 func NewViewer(ctx context.Context, f *sqlitefile.File) (*Viewer, error) {
 	if err := f.Migrate(ctx, component, steps()); err != nil {
-		return nil, failure(ctx, "open tables", err)
+		return nil, failure("open tables", err)
 	}
 	return &Viewer{file: f}, nil
 }
@@ -31,7 +31,7 @@ func NewViewer(ctx context.Context, f *sqlitefile.File) (*Viewer, error) {
 func (v *Viewer) View(ctx context.Context) (sink.View, error) {
 	tx, end, err := v.file.BeginRead(ctx)
 	if err != nil {
-		return nil, failure(ctx, "open view", err)
+		return nil, failure("open view", err)
 	}
 	return &view{tx: tx, end: end}, nil
 }
@@ -53,7 +53,7 @@ FROM consumer_offsets ORDER BY topic, partition`
 // Offsets implements [sink.View].
 func (v *view) Offsets(ctx context.Context) ([]sink.Offset, error) {
 	offsets, err := queryOffsets(ctx, v.tx)
-	return offsets, failure(ctx, "read consumer_offsets", err)
+	return offsets, failure("read consumer_offsets", err)
 }
 
 func queryOffsets(ctx context.Context, tx *sql.Tx) ([]sink.Offset, error) {
@@ -115,7 +115,7 @@ func aggregatesQuery(q sink.AggregateQuery) (text string, args []any) {
 // Aggregates implements [sink.View].
 func (v *view) Aggregates(ctx context.Context, q sink.AggregateQuery) iter.Seq2[sink.Aggregate, error] {
 	text, args := aggregatesQuery(q)
-	return classed(ctx, "read delay_aggregates", query(ctx, v.tx, func(rows *sql.Rows) (a sink.Aggregate, err error) {
+	return classed("read delay_aggregates", query(ctx, v.tx, func(rows *sql.Rows) (a sink.Aggregate, err error) {
 		err = rows.Scan(timeColumn{&a.Start}, timeColumn{&a.End}, &a.Dimension, &a.DimensionID, textColumn{&a.Operator},
 			&a.Count, &a.Mean, &a.P90, &a.Max, &a.Min, &a.Revision, &a.Topic, timeColumn{&a.ComputedAt})
 		return a, err
@@ -129,7 +129,7 @@ FROM vehicle_latest ORDER BY vehicle_id`
 
 // Vehicles implements [sink.View].
 func (v *view) Vehicles(ctx context.Context) iter.Seq2[sink.Vehicle, error] {
-	return classed(ctx, "read vehicle_latest", query(ctx, v.tx, func(rows *sql.Rows) (r sink.Vehicle, err error) {
+	return classed("read vehicle_latest", query(ctx, v.tx, func(rows *sql.Rows) (r sink.Vehicle, err error) {
 		err = rows.Scan(&r.VehicleID, textColumn{&r.TripID}, textColumn{&r.LineID}, textColumn{&r.Operator},
 			&r.Latitude, &r.Longitude, &r.Bearing, &r.SpeedMPS, textColumn{&r.StopID}, textColumn{&r.CurrentStatus},
 			textColumn{&r.Occupancy}, timeColumn{&r.ObservedAt}, &r.Tie)
@@ -144,7 +144,7 @@ FROM trip_delay_latest ORDER BY trip_id, start_date`
 
 // Trips implements [sink.View].
 func (v *view) Trips(ctx context.Context) iter.Seq2[sink.Trip, error] {
-	return classed(ctx, "read trip_delay_latest", query(ctx, v.tx, func(rows *sql.Rows) (r sink.Trip, err error) {
+	return classed("read trip_delay_latest", query(ctx, v.tx, func(rows *sql.Rows) (r sink.Trip, err error) {
 		err = rows.Scan(&r.TripID, &r.StartDate, textColumn{&r.LineID}, textColumn{&r.Operator}, textColumn{&r.StopID},
 			textColumn{&r.StationID}, &r.StopSequence, &r.DelayS, timeColumn{&r.PredictedTime},
 			timeColumn{&r.ObservedAt}, &r.Tie)
@@ -168,7 +168,7 @@ func (v *view) Segments(ctx context.Context, topic string, withData bool) iter.S
 	if withData {
 		text = selectSegmentsWithData
 	}
-	return classed(ctx, "read window_segments", query(ctx, v.tx, scanSegment(withData), text, topic))
+	return classed("read window_segments", query(ctx, v.tx, scanSegment(withData), text, topic))
 }
 
 // scanSegment scans segmentColumns, and data after them if it was selected.
@@ -204,7 +204,7 @@ func (v *view) Incidents(ctx context.Context, limit int) ([]sink.Incident, error
 		in.FromOffset, in.ToOffset = orMinus1(from), orMinus1(to)
 		return in, err
 	}, selectIncidents, limit))
-	return ins, failure(ctx, "read incidents", err)
+	return ins, failure("read incidents", err)
 }
 
 // query streams the rows of a statement through scan. It runs once for each
@@ -261,11 +261,11 @@ func all[T any](seq iter.Seq2[T, error]) ([]T, error) {
 }
 
 // classed gives the error of a sequence its class.
-func classed[T any](ctx context.Context, doing string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+func classed[T any](doing string, seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range seq {
 			if err != nil {
-				err = failure(ctx, doing, err)
+				err = failure(doing, err)
 			}
 			if !yield(v, err) {
 				return
