@@ -2,6 +2,8 @@ package event_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -30,8 +32,10 @@ func BenchmarkDecodePrediction(b *testing.B) {
 		{"accented", accented},
 		{"unknown-field", extra},
 	} {
-		b.Run(tt.name, func(b *testing.B) { benchPrediction(b, tt.value, tt.value) })
+		b.Run(tt.name, func(b *testing.B) { benchPrediction(b, tt.value) })
 	}
+	// Lengths and times vary, so that no branch can be foretold from the record before.
+	b.Run("varied", func(b *testing.B) { benchPrediction(b, varied(1024)...) })
 	// The order of fields changes with every record, so that each guess fails.
 	b.Run("unlearnable", func(b *testing.B) { benchPrediction(b, design, reversed(b, design)) })
 }
@@ -47,24 +51,48 @@ func reversed(b *testing.B, object string) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-func benchPrediction(b *testing.B, first, second string) {
+// varied gives predictions of one feed, as different as those of a real one.
+func varied(n int) []string {
+	r := rand.New(rand.NewPCG(1, 2))
+	records := make([]string, n)
+	for i := range records {
+		line := fmt.Sprintf("nl:%s_%d", []string{"GVB", "QBUZZ", "CXX", "SYNTUS"}[r.IntN(4)], r.IntN(300))
+		at := int64(1_796_040_180_000) + r.Int64N(600)*1_000
+		p := event.Prediction{
+			Feed: []byte("nl"), TripID: fmt.Appendf(nil, "%s_%d", line, r.IntN(100_000)), StartDate: []byte("20261130"),
+			StopSequence: r.Int64N(60), HasStopSequence: true, StopID: fmt.Appendf(nil, "nl:%d", r.IntN(40_000_000)),
+			StationID: fmt.Appendf(nil, "nl:stop_area_%d", r.IntN(100_000)), LineID: []byte(line),
+			Operator: []byte(line[:strings.IndexByte(line, '_')]), DelayS: r.Int32N(1_200) - 200,
+			PredictedTime: at + r.Int64N(3_600)*1_000, Timestamp: at,
+		}
+		records[i] = string(event.AppendPrediction(nil, &p))
+	}
+	return records
+}
+
+func benchPrediction(b *testing.B, records ...string) {
 	b.Helper()
 	var d event.Decoder
 	var out event.Prediction
-	values := [2][]byte{[]byte(first), []byte(second)}
-	for _, v := range values {
-		if err := d.Prediction(v, &out); err != nil {
-			b.Fatalf("Prediction(%s): %v", v, err)
+	var size int64
+	values := make([][]byte, len(records))
+	for i, r := range records {
+		values[i] = []byte(r)
+		size += int64(len(r))
+		if err := d.Prediction(values[i], &out); err != nil {
+			b.Fatalf("Prediction(%s): %v", r, err)
 		}
 	}
-	b.SetBytes(int64(len(first)))
+	b.SetBytes(size / int64(len(records)))
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		if err := d.Prediction(values[i&1], &out); err != nil {
+		if err := d.Prediction(values[i], &out); err != nil {
 			b.Fatal(err)
 		}
-		i++
+		if i++; i == len(values) {
+			i = 0
+		}
 	}
 }
 

@@ -84,8 +84,8 @@ func (d *Decoder) Prediction(value []byte, out *Prediction) *Error {
 	out.StopID, out.StationID = d.texts[fStopID], d.texts[fStationID]
 	out.LineID, out.Operator = d.texts[fLineID], d.texts[fOperator]
 	out.StopSequence, out.HasStopSequence = d.whole[fStopSequence], d.has(fStopSequence)
-	out.DelayS = int32(d.whole[fDelayS])  //nolint:gosec // within DelayMax
-	out.Status = Status(d.whole[fStatus]) //nolint:gosec // from statusNamed
+	out.DelayS = int32(d.whole[fDelayS])  // within DelayMax
+	out.Status = Status(d.whole[fStatus]) // from statusNamed
 	out.PredictedTime = NoTime
 	if d.has(fPredictedTime) {
 		out.PredictedTime = d.whole[fPredictedTime]

@@ -125,6 +125,7 @@ func syntaxCases() []verdictCase {
 		{"high surrogate before another escape", withText(`\ud83d\n`), badJSON()},
 		{"two high surrogates", withText(`\ud83d\ud83d`), badJSON()},
 		{"low surrogate alone", withText(`\ude00`), badJSON()},
+		{"two low surrogates", withText(`\ude00\ude00`), badJSON()},
 		{"surrogates swapped", withText(`\ude00\ud83d`), badJSON()},
 		{"raw control", withText("a\x1fb"), badJSON()},
 		{"raw newline", withText("a\nb"), badJSON()},
@@ -315,6 +316,7 @@ func positionCases() []verdictCase {
 
 		{"zero, zero", position(`"latitude":0`, `"longitude":0`), badPosition("latitude")},
 		{"zero, zero in other words", position(`"latitude":-0.0e3`, `"longitude":1e-400`), badPosition("latitude")},
+		{"latitude is text beside zero", position(`"latitude":"0"`, `"longitude":0`), badValue("latitude")},
 		{"on the equator", position(`"latitude":0`), accepted},
 		{"on the prime meridian", position(`"longitude":-0.0`), accepted},
 		{"corner", position(`"latitude":-90`, `"longitude":180`), accepted},
@@ -327,7 +329,6 @@ func positionCases() []verdictCase {
 		{"longitude overflows", position(`"longitude":-1e999`), badPosition("longitude")},
 		{"latitude is text", position(`"latitude":"52.5"`), badValue("latitude")},
 		{"longitude is an array", position(`"longitude":[]`), badValue("longitude")},
-		{"latitude is text beside zero", position(`"latitude":"0"`, `"longitude":0`), badValue("latitude")},
 		{"zero beside out of range", position(`"latitude":0`, `"longitude":999`), badPosition("longitude")},
 		{"both out of range", position(`"longitude":999`, `"latitude":999`), badPosition("latitude")},
 		{"many digits", position(`"latitude":52.36760120000000000000000000000000000000001`), accepted},
@@ -400,16 +401,18 @@ func TestMarkerVerdicts(t *testing.T) {
 }
 
 // runVerdicts decodes each case twice: with a fresh decoder, and with one that
-// has seen all cases before it. Both must judge alike (I1).
+// has seen all cases before it. Both must judge alike, to the letter (I1).
 func runVerdicts(t *testing.T, cases []verdictCase, decode func(*event.Decoder, []byte) *event.Error) {
 	t.Helper()
 	var old event.Decoder
 	for _, tt := range cases {
 		var fresh event.Decoder
-		for name, d := range map[string]*event.Decoder{"fresh": &fresh, "used": &old} {
-			if err := decode(d, []byte(tt.value)); verdictOf(err) != tt.want {
-				t.Errorf("%s: %s decoder gives %v on %.300q, want %+v", tt.name, name, err, tt.value, tt.want)
-			}
+		got, again := decode(&fresh, []byte(tt.value)), decode(&old, []byte(tt.value))
+		if verdictOf(got) != tt.want {
+			t.Errorf("%s: verdict on %.300q is %v, want %+v", tt.name, tt.value, got, tt.want)
+		}
+		if diff := cmp.Diff(got, again); diff != "" {
+			t.Errorf("%s: a used decoder judges otherwise (-fresh +used):\n%s", tt.name, diff)
 		}
 	}
 }
@@ -449,9 +452,13 @@ func TestEveryReasonIsReached(t *testing.T) {
 func TestTruncatedAndCorrupted(t *testing.T) {
 	t.Parallel()
 	var d event.Decoder
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
 	for _, whole := range []string{design, place, marker(), prediction(`"note":{"a":["é\u00e9",-1.5e3,null]}`)} {
-		for i := range whole {
-			checkAll(t, &d, []byte(whole))
+		checkAll(t, &d, []byte(whole))
+		for i := 0; i < len(whole); i += step {
 			checkAll(t, &d, []byte(whole[:i]))
 			for _, c := range []byte{0, ' ', '"', ',', '0', '9', '\\', 'x', '{', '}', 0x7f, 0xc2, 0xff} {
 				value := []byte(whole)
@@ -556,6 +563,7 @@ func TestDetailNamesFieldAndValue(t *testing.T) {
 		{prediction(`"delay_s":1.5`), `bad_value: delay_s is not a plain whole number: "1.5"`},
 		{prediction(`"delay_s":86401`), `bad_value: delay_s is out of range: "86401"`},
 		{prediction(`"status":"skipped"`), `bad_value: delay_s stands beside a status`},
+		{prediction(`"delay_s":"1"`, `"status":"skipped"`), `bad_value: delay_s is not a number: "\"1\""`},
 		{prediction(`"trip_id":""`), `bad_id: trip_id is empty`},
 		{prediction(`"trip_id":"a\nb"`), `bad_id: trip_id has a control character: "\"a\\nb\""`},
 		{prediction(`"trip_id":` + long), `bad_id: trip_id has more than 256 bytes: "\"` + strings.Repeat(`\u00e9`, 19) + `\xc3" and so on`},
@@ -568,6 +576,22 @@ func TestDetailNamesFieldAndValue(t *testing.T) {
 		err := d.Prediction([]byte(tt.value), &out)
 		if err == nil || err.Error() != tt.want {
 			t.Errorf("Prediction(%.100s) = %v, want %s", tt.value, err, tt.want)
+		}
+	}
+}
+
+func TestDetailOfPlaces(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ value, want string }{
+		{position(`"latitude":0`, `"longitude":0`), `bad_position: latitude and longitude are both zero`},
+		{position(`"latitude":"0"`, `"longitude":0`), `bad_value: latitude is not a number: "\"0\""`},
+		{position(`"longitude":1e999`), `bad_position: longitude is out of range: "1e999"`},
+	} {
+		var d event.Decoder
+		var out event.Position
+		err := d.Position([]byte(tt.value), &out)
+		if err == nil || err.Error() != tt.want {
+			t.Errorf("Position(%s) = %v, want %s", tt.value, err, tt.want)
 		}
 	}
 }
@@ -611,6 +635,48 @@ func TestManyNames(t *testing.T) {
 	twice := prediction(`"note":{` + names(8_000) + `,"b":1}`)
 	if err := d.Prediction([]byte(twice), &out); verdictOf(err) != badJSON() {
 		t.Fatalf("8,000 names and one twice: %v, want bad_json", err)
+	}
+}
+
+// TestAppendingToViews holds that a view has no capacity: a caller that appends
+// to one must not write into the next field or the value.
+func TestAppendingToViews(t *testing.T) {
+	t.Parallel()
+	value := []byte(prediction(`"line_id":"f:\u00e9"`, `"operator":"f:\u00e8"`, `"stop_id":"f:é"`))
+	kept := string(value)
+	var d event.Decoder
+	var p event.Prediction
+	if err := d.Prediction(value, &p); err != nil {
+		t.Fatalf("Prediction: %v", err)
+	}
+	for _, view := range [][]byte{p.Feed, p.TripID, p.LineID, p.StopID} {
+		_ = append(view, '!')
+	}
+	if string(value) != kept || string(p.Operator) != "f:è" {
+		t.Fatalf("appending to a view changed the value to %s or the operator to %s", value, p.Operator)
+	}
+}
+
+func TestEncodeNumbers(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		f    float64
+		want string
+	}{
+		{0, "0"},
+		{math.Copysign(0, -1), "-0"},
+		{52.346512, "52.346512"},
+		{-180, "-180"},
+		{1e-6, "0.000001"},
+		{9.5e-7, "9.5e-07"},
+		{1e20, "100000000000000000000"},
+		{1e21, "1e+21"},
+		{math.SmallestNonzeroFloat64, "5e-324"},
+	} {
+		p := event.Position{Bearing: tt.f, HasBearing: true}
+		if got := string(event.AppendPosition(nil, &p)); !strings.Contains(got, `"bearing":`+tt.want+`,`) {
+			t.Errorf("AppendPosition of a bearing of %v = %s, want %s", tt.f, got, tt.want)
+		}
 	}
 }
 

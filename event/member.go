@@ -73,8 +73,7 @@ func (d *Decoder) unexpectedName(i int, known fieldSet) (f field, next int) {
 	if i >= len(d.b) || d.b[i] != '"' {
 		return unknownField, d.fail(i, "a name was expected")
 	}
-	mark := len(d.text)
-	name, _, next := d.str(i)
+	name, next := d.str(i)
 	if next == failed {
 		return unknownField, failed
 	}
@@ -85,7 +84,6 @@ func (d *Decoder) unexpectedName(i int, known fieldSet) (f field, next int) {
 	if f == unknownField {
 		d.keepName(name)
 	}
-	d.text = d.text[:mark]
 	return f, d.colon(next)
 }
 
@@ -139,7 +137,7 @@ func (d *Decoder) textMember(i int, f field) int {
 	}
 	i++
 	if j := plainEnd(b, i); j < len(b) && b[j] == '"' && uint(j-i-1) < IDMax {
-		d.texts[f] = b[i:j]
+		d.texts[f] = b[i:j:j]
 		return j + 1
 	}
 	return d.textSlow(i, f)
@@ -170,13 +168,11 @@ func (d *Decoder) statusMember(i int) int {
 	if d.b[i] != '"' {
 		return d.wrong(i, fStatus, "is not a string")
 	}
-	mark := len(d.text)
-	text, _, next := d.str(i)
+	text, next := d.str(i)
 	if next == failed {
 		return failed
 	}
 	status := statusNamed(text)
-	d.text = d.text[:mark]
 	d.whole[fStatus] = int64(status)
 	if status == None {
 		d.blame(&d.badValue, fStatus, "is none of skipped, no_data, canceled, unmatched and unknown", i, next)
@@ -191,19 +187,17 @@ func (d *Decoder) timeMember(i int, f field) int {
 	}
 	// The usual form needs no search for its end.
 	const usual = len(`"2006-01-02T15:04:05Z"`)
-	if len(d.b)-i >= usual && d.b[i+usual-1] == '"' && d.b[i+usual-2] == 'Z' {
+	if len(d.b)-i >= usual && d.b[i+usual-1] == '"' {
 		if ms, ok := d.days.parse(d.b[i+1 : i+usual-1]); ok {
 			d.whole[f] = ms
 			return i + usual
 		}
 	}
-	mark := len(d.text)
-	text, _, next := d.str(i)
+	text, next := d.str(i)
 	if next == failed {
 		return failed
 	}
 	ms, ok := d.days.parse(text)
-	d.text = d.text[:mark]
 	d.whole[f] = ms
 	if !ok {
 		d.blame(&d.badValue, f, what, i, next)
@@ -272,6 +266,7 @@ func (d *Decoder) floatMember(i int, f field) int {
 		limit, set = 90, &d.badPosition
 	case fLongitude:
 		limit, set = 180, &d.badPosition
+	default: // any finite number
 	}
 	if err != nil || math.Abs(x) > limit {
 		d.blame(set, f, "is out of range", i, next)
@@ -282,8 +277,7 @@ func (d *Decoder) floatMember(i int, f field) int {
 // judgePlace files (0, 0), which is where vehicles without a fix claim to be.
 func (d *Decoder) judgePlace() {
 	const both = 1<<fLatitude | 1<<fLongitude
-	if d.present&both == both && (d.badPosition|d.badValue)&both == 0 &&
-		d.floats[fLatitude] == 0 && d.floats[fLongitude] == 0 {
+	if d.badValue&both == 0 && d.floats[fLatitude] == 0 && d.floats[fLongitude] == 0 {
 		d.blame(&d.badPosition, fLatitude, "and longitude are both zero", 0, 0)
 	}
 }

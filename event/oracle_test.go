@@ -214,11 +214,10 @@ func oraclePrediction(value []byte) (event.Prediction, verdict) {
 	}
 	_, p.HasStopSequence = members["stop_sequence"]
 	if hasStatus {
-		word := string(o.text("status", 1, event.BadValue))
 		p.Status = map[string]event.Status{
 			"skipped": event.Skipped, "no_data": event.NoData, "canceled": event.Canceled,
 			"unmatched": event.Unmatched, "unknown": event.Unknown,
-		}[word]
+		}[string(o.text("status", 1, event.BadValue))]
 		if p.Status == event.None {
 			o.blame("status", event.BadValue)
 		}

@@ -21,7 +21,8 @@ const (
 // is ready; the scratch is kept from value to value.
 type scanner struct {
 	b []byte
-	// text holds the strings of the present value that had to be unescaped.
+	// text holds the strings of the present value that had to be unescaped, one
+	// after the other. Views keep no capacity, so that appending to one copies.
 	text []byte
 	// names and nameBytes are the names of the objects that are open now, those
 	// of inner objects after those of outer ones. At the top level only unknown
@@ -91,16 +92,18 @@ func plainEnd(b []byte, i int) int {
 }
 
 // str reads a string whose opening quote is at i. The text is a view of the
-// value, or of the scratch when the string has escapes; control says whether it
-// has a control character (C0, DEL or C1), in whatever form.
-func (s *scanner) str(i int) (text []byte, control bool, next int) {
+// value, or of the scratch when the string has escapes.
+func (s *scanner) str(i int) (text []byte, next int) {
 	i++
 	if j := plainEnd(s.b, i); j < len(s.b) && s.b[j] == '"' {
-		return s.b[i:j], false, j + 1
+		return s.b[i:j:j], j + 1
 	}
-	return s.strSlow(i)
+	text, _, next = s.strSlow(i)
+	return text, next
 }
 
+// strSlow is str for every string, from after its opening quote. control says
+// whether the text has a control character (C0, DEL or C1), in whatever form.
 func (s *scanner) strSlow(from int) (text []byte, control bool, next int) {
 	start, copied := from, false
 	mark := len(s.text)
@@ -112,7 +115,7 @@ func (s *scanner) strSlow(from int) (text []byte, control bool, next int) {
 		switch c := s.b[i]; {
 		case c == '"':
 			if !copied {
-				return s.b[start:i], control, i + 1
+				return s.b[start:i:i], control, i + 1
 			}
 			s.text = append(s.text, s.b[from:i]...)
 			return s.text[mark:len(s.text):len(s.text)], control, i + 1
@@ -253,9 +256,7 @@ func (s *scanner) scalar(i int) int {
 	}
 	switch c := s.b[i]; {
 	case c == '"':
-		mark := len(s.text)
-		_, _, i = s.str(i)
-		s.text = s.text[:mark]
+		_, i = s.str(i)
 		return i
 	case c == '-' || isDigit(c):
 		_, i = s.number(i)
@@ -308,7 +309,7 @@ func (s *scanner) enter(i int) (next int, entered bool) {
 		s.open = append(s.open, inArray)
 		return i, true
 	default:
-		s.open = append(s.open, int32(len(s.names))) //nolint:gosec // at most ValueMax names
+		s.open = append(s.open, int32(len(s.names)))
 		return s.name(i), true
 	}
 }
@@ -346,13 +347,11 @@ func (s *scanner) name(i int) int {
 	if i >= len(s.b) || s.b[i] != '"' {
 		return s.fail(i, "a name was expected")
 	}
-	mark := len(s.text)
-	name, _, i := s.str(i)
+	name, i := s.str(i)
 	if i == failed {
 		return failed
 	}
 	s.keepName(name)
-	s.text = s.text[:mark]
 	return s.colon(i)
 }
 
@@ -368,7 +367,6 @@ func (s *scanner) colon(i int) int {
 func (s *scanner) keepName(name []byte) {
 	lo := len(s.nameBytes)
 	s.nameBytes = append(s.nameBytes, name...)
-	//nolint:gosec // both are at most ValueMax
 	s.names = append(s.names, nameRef{lo: int32(lo), hi: int32(len(s.nameBytes))})
 }
 
@@ -380,18 +378,13 @@ func (s *scanner) unique(from int) bool {
 	if len(names) == 0 {
 		return true
 	}
-	if len(names) > 1 {
-		slices.SortFunc(names, func(a, b nameRef) int { return bytes.Compare(s.nameAt(a), s.nameAt(b)) })
-	}
+	begin := names[0].lo // before sorting
+	slices.SortFunc(names, func(a, b nameRef) int { return bytes.Compare(s.nameAt(a), s.nameAt(b)) })
 	ok := true
 	for i := 1; i < len(names) && ok; i++ {
 		ok = !bytes.Equal(s.nameAt(names[i-1]), s.nameAt(names[i]))
 	}
-	lowest := names[0].lo
-	for _, n := range names {
-		lowest = min(lowest, n.lo)
-	}
-	s.nameBytes = s.nameBytes[:lowest]
+	s.nameBytes = s.nameBytes[:begin]
 	s.names = s.names[:from]
 	return ok
 }

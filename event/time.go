@@ -106,7 +106,7 @@ func (c *dayCache) parse(s []byte) (ms int64, ok bool) {
 // day gives the midnight of "2006-01-02".
 func (c *dayCache) day(s []byte) (ms int64, ok bool) {
 	head, tail := binary.LittleEndian.Uint64(s), binary.LittleEndian.Uint16(s[8:])
-	if head == c.head && tail == c.tail && tail != 0 {
+	if head == c.head && tail == c.tail && c.tail != 0 { // zero: nothing is cached
 		return c.ms, true
 	}
 	for i, b := range s[:10] {
@@ -132,10 +132,10 @@ const (
 	highBits = 0x8080808080808080
 	// The text of a clock with every digit zero, and what must be added to a
 	// digit's value, or to the difference from a colon, to set its high bit
-	// when it is too great: tens of hours above 2, of minutes and seconds above
-	// 5, other digits above 9, a colon that is none.
+	// when it is too great: tens of minutes and seconds above 5, other digits
+	// above 9, a colon that is none.
 	clockZero = 0x30303a30303a3030 // "00:00:00"
-	clockOver = 0x767a7f767a7f767d
+	clockOver = 0x767a7f767a7f7676
 )
 
 // clockMS reads "15:04:05", all eight bytes at once.

@@ -124,6 +124,13 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
+// TestNothingIsCachedAtFirst: the zero value of the cache must not stand for a day.
+func TestNothingIsCachedAtFirst(t *testing.T) {
+	t.Parallel()
+	checkTime(t, "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00T12:03:00Z")
+	checkTime(t, "\x00\x00\x00\x00\x00\x00\x00\x0030T12:03:00Z")
+}
+
 func digits2(n int) string { return string([]byte{byte('0' + n/10), byte('0' + n%10)}) }
 
 func checkTime(tb testing.TB, text string) {
