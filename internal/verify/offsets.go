@@ -45,7 +45,7 @@ func (v *verifier) unprocessed(t *topic) {
 	}
 	if len(closed) > 0 {
 		v.report.differ(tableOffsets, t.Name, "position", "null",
-			fmt.Sprintf("not null: the log closes %d windows and nothing of it was processed", len(closed)))
+			fmt.Sprintf("not null: nothing of the log was processed, and it closes windows (%d)", len(closed)))
 	}
 }
 
