@@ -41,6 +41,11 @@ func TestAggregatesHasTheColumnsOfTheTable(t *testing.T) {
 	if len(rows) != 2 || answer["next"] != nil {
 		t.Fatalf("answer %v", answer)
 	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/aggregates?limit=1&order=oldest", nil))
+	if !strings.Contains(w.Body.String(), "&limit=1&order=oldest\"}") {
+		t.Errorf("next cannot be read: %s", w.Body)
+	}
 	for _, r := range rows {
 		if _, err := time.Parse("2006-01-02T15:04:05.000Z", r["computed_at"].(string)); err != nil {
 			t.Error(err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,17 +152,21 @@ func (s *server) explain(r *http.Request, err error) *RequestError {
 }
 
 func (s *server) write(w http.ResponseWriter, r *http.Request, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false) // the answer is no HTML, and next is to be read
+	if err := encoder.Encode(body); err != nil {
 		s.Logger.Error("encode answer", slog.String("route", r.Pattern), slog.Any("error", err))
-		status, text = http.StatusInternalServerError, []byte(`{"error":"the answer has no form in JSON"}`)
+		status = http.StatusInternalServerError
+		text.Reset()
+		text.WriteString(`{"error":"the answer has no form in JSON"}` + "\n")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	if r.Method == http.MethodHead {
 		return
 	}
-	if _, err := w.Write(append(text, '\n')); err != nil {
+	if _, err := w.Write(text.Bytes()); err != nil {
 		// The client is gone; there is nobody to tell.
 		s.Logger.Debug("write answer", slog.String("route", r.Pattern), slog.Any("error", err))
 	}
