@@ -59,10 +59,25 @@ func exitCode(err error) int {
 	return -1
 }
 
-// cityBatch is a seeded city of 240 polls, two hours: 24 windows.
-func cityBatch(dir string) []string {
+// batch is how much is killed how often.
+type batch struct {
+	polls, kills, between int
+	grow                  int64 // records that the log grows at most between two kills
+	observations          int
+}
+
+// batchOf is a seeded city of 240 polls, two hours: 24 windows; in short form of
+// half an hour.
+func batchOf(short bool) batch {
+	if short {
+		return batch{polls: 60, kills: 4, between: 1, grow: 30_000, observations: 80_000}
+	}
+	return batch{polls: 240, kills: 15, between: 5, grow: 40_000, observations: 500_000}
+}
+
+func (b batch) command(dir string) []string {
 	return []string{
-		"demo", "--data-dir", dir, "--seed", "7", "--from", "2026-03-02T06:00:00Z", "--polls", "240",
+		"demo", "--data-dir", dir, "--seed", "7", "--from", "2026-03-02T06:00:00Z", "--polls", fmt.Sprint(b.polls),
 	}
 }
 
@@ -70,30 +85,28 @@ func cityBatch(dir string) []string {
 // append and the last merge. What it leaves behind must equal an undisturbed run.
 func TestKillAndRestart(t *testing.T) {
 	t.Parallel()
+	b := batchOf(testing.Short())
 	whole := filepath.Join(t.TempDir(), "whole")
-	run(t, 0, cityBatch(whole)...)
+	run(t, 0, b.command(whole)...)
 	want := dump(t, whole)
 
 	dir := filepath.Join(t.TempDir(), "killed")
 	random := rand.New(rand.NewPCG(1, 2))
 	kills, between := 0, 0
-	for try := 0; kills < 15 || between < 5; try++ {
+	for try := 0; kills < b.kills || between < b.between; try++ {
 		if try == 60 {
 			t.Fatalf("only %d kills, %d of them with one window open and another merged", kills, between)
 		}
-		began, finished := killOnce(t, dir, random)
+		finished := b.killOnce(t, dir, random)
 		if finished {
 			t.Fatalf("the batch ended after %d kills: it must be killed more quickly", kills)
-		}
-		if !began {
-			continue
 		}
 		kills++
 		if openAndMerged(t, dir) {
 			between++
 		}
 	}
-	run(t, 0, cityBatch(dir)...)
+	run(t, 0, b.command(dir)...)
 	t.Logf("%d kills, %d of them with one window open and another merged", kills, between)
 
 	if got := dump(t, dir); got != want {
@@ -102,21 +115,21 @@ func TestKillAndRestart(t *testing.T) {
 	for _, d := range []string{whole, dir} {
 		out := run(t, 0, "verify", "--data-dir", d)
 		t.Log(strings.TrimSpace(out))
-		checkBooks(t, d)
+		checkBooks(t, d, b.observations)
 	}
 	// The same command again finds everything done.
-	run(t, 0, cityBatch(dir)...)
+	run(t, 0, b.command(dir)...)
 	if got := dump(t, dir); got != want {
 		t.Fatalf("running the finished batch again changes the tables:\n%s", firstDifference(want, got))
 	}
 }
 
 // killOnce starts the batch, waits until the log has grown by a random number of
-// records, and kills it. began: something had been appended since the start.
-func killOnce(t *testing.T, dir string, random *rand.Rand) (began, finished bool) {
+// records, and kills it, unless it has finished before.
+func (b batch) killOnce(t *testing.T, dir string, random *rand.Rand) (finished bool) {
 	t.Helper()
 	before := logEnd(t, dir)
-	cmd := peilCommand(t.Context(), cityBatch(dir)...)
+	cmd := peilCommand(t.Context(), b.command(dir)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
@@ -124,7 +137,7 @@ func killOnce(t *testing.T, dir string, random *rand.Rand) (began, finished bool
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	grow := int64(2000 + random.IntN(12000))
+	grow := 2000 + random.Int64N(b.grow)
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
 	poll := time.NewTicker(2 * time.Millisecond)
@@ -135,7 +148,7 @@ func killOnce(t *testing.T, dir string, random *rand.Rand) (began, finished bool
 			if err != nil {
 				t.Fatalf("peil ended by itself: %v\n%s", err, &out)
 			}
-			return true, true
+			return true
 		case <-deadline.C:
 			t.Fatalf("the log does not grow:\n%s", &out)
 		case <-poll.C:
@@ -146,7 +159,7 @@ func killOnce(t *testing.T, dir string, random *rand.Rand) (began, finished bool
 				t.Fatal(err)
 			}
 			<-done
-			return true, false
+			return false
 		}
 	}
 }
@@ -274,7 +287,7 @@ func firstDifference(want, got string) string {
 
 // checkBooks holds that every record of the log was judged exactly once, and that
 // no observation is in the log twice.
-func checkBooks(t *testing.T, dir string) {
+func checkBooks(t *testing.T, dir string, observations int) {
 	t.Helper()
 	withFile(t, dir, func(ctx context.Context, f *sqlitefile.File) {
 		log, err := streamsqlite.NewReader(ctx, f)
@@ -297,7 +310,7 @@ func checkBooks(t *testing.T, dir string) {
 				}
 			}
 		}
-		if len(seen) < 100_000 {
+		if len(seen) < observations {
 			t.Errorf("only %d observations in the log", len(seen))
 		}
 	})
