@@ -72,6 +72,24 @@ func TestM18ColdStart(t *testing.T) {
 	}
 }
 
+// TestColdStartOfAQuietPartition: the processor began at the end of the log, and
+// nothing has come since.
+func TestColdStartOfAQuietPartition(t *testing.T) {
+	t.Parallel()
+	s := one(t, sample(10, 1), sample(430, 2))
+	s.exec(offsets(arrivals, 0, 2, 2, "NULL", infinity, 0, 0, 0, 0))
+	if r := s.clean(); !strings.Contains(reasons(r), "nothing was read yet: reading begins at offset 2") {
+		t.Fatalf("unjudged:\n%s", reasons(r))
+	}
+	s.exec("UPDATE consumer_offsets SET next_offset = 1")
+	wantDifferences(t, s.verify(), "consumer_offsets.next_offset")
+	// A partition that has written something has read something.
+	s.exec("UPDATE consumer_offsets SET next_offset = 2", segment(0, 0, 0, 1, 1, false))
+	if r := s.verify(); r.Clean() {
+		t.Fatal("clean with a segment of records that were never counted")
+	}
+}
+
 // TestColdStartAfterAnEarlierStay: rows from before the cold start are named and
 // left alone, and counts may include what came before.
 func TestColdStartAfterAnEarlierStay(t *testing.T) {

@@ -85,6 +85,9 @@ func (v *verifier) compareOffset(t *topic, p *partition) {
 			v.report.differ("incidents", key, "detail", instant(p.coldMark), "a cold start at "+instant(least)+" or later")
 		}
 	}
+	if v.untouched(p) {
+		v.report.unjudge(tableOffsets, key, "nothing was read yet: reading begins at offset "+number(p.row.Point.Position))
+	}
 	v.compareWatermark(p, differ)
 	v.compareNext(p, differ)
 	v.compareCounts(p, differ)

@@ -81,6 +81,9 @@ func (v *verifier) begin(t *topic, p *partition, bounds stream.Bounds) {
 		p.cold, p.known = true, true
 		p.from = in.FromOffset
 		p.coldMark = lastInstant(in.Detail)
+	case v.untouched(p):
+		p.cold, p.known = true, true
+		p.from = p.row.Point.Position
 	case bounds.Start > 0:
 		p.cold = true
 		p.from = bounds.Start
@@ -89,6 +92,21 @@ func (v *verifier) begin(t *topic, p *partition, bounds stream.Bounds) {
 	if p.cold && t.windowed {
 		p.begins = math.MaxInt64 // until a record says more
 	}
+}
+
+// untouched says whether the processor has chosen to begin at the stored position
+// and has read nothing since, as on a quiet partition of which it only wanted the
+// newest records. Its incident comes with the first record.
+func (v *verifier) untouched(p *partition) bool {
+	if !p.judged || p.row.Watermark != sink.NoTime || p.row.Counts != (sink.Counts{}) || p.row.Point.Position == 0 {
+		return false
+	}
+	for key := range v.tables.segments[p.id.Topic] {
+		if key.partition == p.id.Index {
+			return false
+		}
+	}
+	return true
 }
 
 var instantPattern = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
