@@ -2,6 +2,7 @@ package sqlitefile
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -10,7 +11,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	f := openTemp(t)
 	one := []string{"CREATE TABLE a (x); INSERT INTO a VALUES (1);"}
-	two := append(one, "INSERT INTO a VALUES (2)")
+	two := append(slices.Clone(one), "INSERT INTO a VALUES (2)")
 	for _, steps := range [][]string{one, one, two, two} {
 		if err := f.Migrate(t.Context(), "log", steps); err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ func murmur2(data []byte) int32 {
 		multiply uint32 = 0x5bd1e995
 		shift           = 24
 	)
-	h := seed ^ uint32(len(data)) //nolint:gosec // the hash is defined on the length modulo 2^32
+	h := seed ^ uint32(len(data))
 	for len(data) >= 4 {
 		k := binary.LittleEndian.Uint32(data) * multiply
 		k = (k ^ k>>shift) * multiply
@@ -40,5 +40,5 @@ func murmur2(data []byte) int32 {
 		h = (h ^ uint32(data[0])) * multiply
 	}
 	h = (h ^ h>>13) * multiply
-	return int32(h ^ h>>15) //nolint:gosec // the bits are kept, the sign is Java's
+	return int32(h ^ h>>15)
 }

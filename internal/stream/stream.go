@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 )
 
 // NoTimestamp is the timestamp of a record that has none.
@@ -55,9 +56,9 @@ type Record struct {
 
 // Header returns the value of the last header with that key.
 func (r *Record) Header(key string) (value []byte, ok bool) {
-	for i := len(r.Headers) - 1; i >= 0; i-- {
-		if r.Headers[i].Key == key {
-			return r.Headers[i].Value, true
+	for _, h := range slices.Backward(r.Headers) {
+		if h.Key == key {
+			return h.Value, true
 		}
 	}
 	return nil, false

@@ -131,7 +131,7 @@ func (a *appender) writer(ctx context.Context, m *stream.Message) (*partitionWri
 	}
 	index := m.Partition
 	if index == stream.ByKey {
-		index = stream.PartitionFor(m.Key, int32(len(partitions))) //nolint:gosec // made from an int32
+		index = stream.PartitionFor(m.Key, int32(len(partitions)))
 	}
 	if index < 0 || int(index) >= len(partitions) {
 		return nil, noPartition(stream.Partition{Topic: m.Topic, Index: index})

@@ -53,7 +53,7 @@ func (w *chunkWriter) add(offset, timestamp int64, m *stream.Message) {
 		w.buf = append(w.buf[:0], chunkVersion)
 		w.first, w.next, w.timestamp, w.maxTimestamp = offset, offset, 0, math.MinInt64
 	}
-	w.buf = binary.AppendUvarint(w.buf, uint64(offset-w.next)) //nolint:gosec // offsets rise
+	w.buf = binary.AppendUvarint(w.buf, uint64(offset-w.next))
 	w.buf = binary.AppendVarint(w.buf, timestamp-w.timestamp)
 	w.buf = appendBytes(w.buf, m.Key)
 	w.buf = appendBytes(w.buf, m.Value)
@@ -103,7 +103,7 @@ func (r *chunkReader) read(rec *stream.Record, headers []stream.Header) (_ []str
 		return headers, false, nil
 	}
 	gap := r.uvarint()
-	rec.Offset = r.next + int64(gap) //nolint:gosec // checked below
+	rec.Offset = r.next + int64(gap)
 	r.timestamp += r.varint()
 	rec.Timestamp = r.timestamp
 	rec.Key = r.bytes()

@@ -119,7 +119,7 @@ func (c *consumer) stays(ctx context.Context) ([]*stay, error) {
 func (c *consumer) deliver(ctx context.Context, s *stay) {
 	for pos := s.Start; ; {
 		wake := c.log.waker.next()
-		f := c.log.pool.Get().(*fetched) //nolint:forcetypeassert,errcheck // the pool holds nothing else
+		f := c.log.pool.Get().(*fetched) // the pool holds nothing else
 		next, err := c.log.fetch(ctx, s.number, pos, math.MaxInt64, c.sub.BatchBytes, f)
 		if ctx.Err() != nil {
 			return

@@ -332,7 +332,7 @@ func TestConsumerFails(t *testing.T) {
 			if err := tt.do(ctx, h.log); err != nil {
 				t.Fatal(err)
 			}
-			for range a.Batches { //nolint:revive // to its end
+			for range a.Batches {
 			}
 			if err := a.Err(); !errors.Is(err, tt.want) {
 				t.Errorf("Err() = %v, want %v", err, tt.want)

@@ -145,28 +145,15 @@ func (p *publisher) remember(ctx context.Context, tx *sql.Tx, changes map[string
 			sets = append(sets, key)
 		}
 	}
-	var many *sql.Stmt
-	if len(sets) >= memoryRows {
-		var err error
-		many, err = tx.PrepareContext(ctx, memoryUpsert+strings.Repeat(memoryMore, memoryRows-1)+memoryTail)
-		if err != nil {
-			return fmt.Errorf("write memory: %w", err)
-		}
-		defer many.Close() //nolint:errcheck // closed with the transaction anyway
-	}
 	args := make([]any, 0, 3*memoryRows)
 	for keys := range slices.Chunk(sets, memoryRows) {
 		args = args[:0]
 		for _, key := range keys {
 			args = append(args, p.id, key, changes[key])
 		}
-		var err error
-		if len(keys) == memoryRows {
-			_, err = many.ExecContext(ctx, args...)
-		} else {
-			_, err = tx.ExecContext(ctx, memoryUpsert+strings.Repeat(memoryMore, len(keys)-1)+memoryTail, args...)
-		}
-		if err != nil {
+		//nolint:gosec // only more placeholders are added
+		upsert := memoryUpsert + strings.Repeat(memoryMore, len(keys)-1) + memoryTail
+		if _, err := tx.ExecContext(ctx, upsert, args...); err != nil {
 			return fmt.Errorf("write memory: %w", err)
 		}
 	}

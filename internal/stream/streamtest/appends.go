@@ -41,7 +41,7 @@ func appendOrder(ctx context.Context, h *Harness) error {
 	for round := range 6 {
 		if round == 3 {
 			if _, err := h.Reopen(ctx); err != nil {
-				return fmt.Errorf("Reopen: %w", err)
+				return fmt.Errorf("reopen: %w", err)
 			}
 		}
 		var msgs []stream.Message
@@ -52,16 +52,16 @@ func appendOrder(ctx context.Context, h *Harness) error {
 			msgs = append(msgs, texts(topic, p, v)...)
 		}
 		if err := h.Log.Append(ctx, msgs...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 	}
 	for i, w := range wants {
-		if err := holds(ctx, h.Log, stream.Partition{Topic: topic, Index: int32(i)}, w...); err != nil { //nolint:gosec // small
+		if err := holds(ctx, h.Log, stream.Partition{Topic: topic, Index: int32(i)}, w...); err != nil {
 			return err
 		}
 	}
 	if err := h.Log.Append(ctx); err != nil {
-		return fmt.Errorf("Append of nothing: %w", err)
+		return fmt.Errorf("append of nothing: %w", err)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func appendStamps(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic}
 	if err := h.Log.Append(ctx, texts(topic, 0, "a", "b")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	records, err := readAll(ctx, h.Log, p)
 	if err != nil {
@@ -98,7 +98,7 @@ func appendBrought(ctx context.Context, h *Harness) error {
 		msgs[i].Timestamp = brought[i]
 	}
 	if err := h.Log.Append(ctx, msgs...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	records, err := readAll(ctx, h.Log, stream.Partition{Topic: topic})
 	if err != nil {
@@ -125,7 +125,7 @@ func appendNull(ctx context.Context, h *Harness) error {
 		{Topic: topic, Key: []byte{0, 0xff}, Value: []byte{0xfe, 0}},
 	}
 	if err := h.Log.Append(ctx, msgs...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	return wholes(ctx, h.Log, stream.Partition{Topic: topic}, msgs)
 }
@@ -143,7 +143,7 @@ func appendHeaders(ctx context.Context, h *Harness) error {
 		{Topic: topic, Value: []byte("3"), Headers: []stream.Header{{Key: "b", Value: []byte("4")}}},
 	}
 	if err := h.Log.Append(ctx, msgs...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	if err := wholes(ctx, h.Log, stream.Partition{Topic: topic}, msgs); err != nil {
 		return err
@@ -153,7 +153,7 @@ func appendHeaders(ctx context.Context, h *Harness) error {
 		return err
 	}
 	if v, ok := records[0].Header("b"); !ok || string(v) != "3" {
-		return fmt.Errorf("Header(b) = %q, %v, want the last one", v, ok)
+		return fmt.Errorf("header(b) = %q, %v, want the last one", v, ok)
 	}
 	return nil
 }
@@ -190,17 +190,17 @@ func appendByKey(ctx context.Context, h *Harness) error {
 		msgs = append(msgs, stream.Message{Topic: topic, Partition: stream.ByKey, Key: key, Value: []byte(v)})
 	}
 	if err := h.Log.Append(ctx, msgs[:100]...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := errors.Join(pub.Publish(ctx, msgs[100:], nil), pub.Close()); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	for i, w := range wants {
-		if err := holds(ctx, h.Log, stream.Partition{Topic: topic, Index: int32(i)}, w...); err != nil { //nolint:gosec // small
+		if err := holds(ctx, h.Log, stream.Partition{Topic: topic, Index: int32(i)}, w...); err != nil {
 			return err
 		}
 	}
@@ -216,13 +216,13 @@ func appendTooLarge(ctx context.Context, h *Harness) error {
 	rest := len("key") + len("h") + len("header")
 	big.Value = bytes.Repeat([]byte("x"), messageTaken-rest)
 	if err := h.Log.Append(ctx, big); err != nil {
-		return fmt.Errorf("Append of %d bytes: %w", messageTaken, err)
+		return fmt.Errorf("append of %d bytes: %w", messageTaken, err)
 	}
 	good := texts(topic, 0, "good")[0]
 	big.Value = bytes.Repeat([]byte("x"), messageRefused-rest)
 	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	for what, err := range map[string]error{
 		"Append":  h.Log.Append(ctx, good, good, big),
@@ -236,7 +236,7 @@ func appendTooLarge(ctx context.Context, h *Harness) error {
 		}
 	}
 	if err := pub.Close(); err != nil {
-		return fmt.Errorf("Close: %w", err)
+		return fmt.Errorf("close: %w", err)
 	}
 	records, err := readAll(ctx, h.Log, stream.Partition{Topic: topic})
 	if err != nil {
@@ -259,10 +259,10 @@ func appendAllOrNone(ctx context.Context, h *Harness) error {
 	}
 	bad = append(texts(topic, 0, "a", "b"), texts(topic, 2, "c")...)
 	if err := h.Log.Append(ctx, bad...); err == nil {
-		return errors.New("Append to a partition that does not exist gave no error")
+		return errors.New("append to a partition that does not exist gave no error")
 	}
 	if err := h.Log.Append(ctx, texts(topic, 0, "d")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	return holds(ctx, h.Log, stream.Partition{Topic: topic}, "d")
 }
@@ -284,7 +284,7 @@ func appendAtOnce(ctx context.Context, h *Harness) error {
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	records, err := readAll(ctx, h.Log, stream.Partition{Topic: topic})
 	if err != nil {

@@ -44,7 +44,7 @@ func consumeAll(ctx context.Context, h *Harness) error {
 		return h.Log.Append(ctx, msgs...)
 	}
 	if err := write("before-", 300); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	sub := stream.Subscription{Group: h.name("g"), Topics: []string{topic}}
 	m, err := join(ctx, h.Log, sub, &member{})
@@ -94,7 +94,7 @@ func consumeFrom(ctx context.Context, h *Harness) error {
 	var offsets [3][]stream.Record
 	for i := range int32(3) {
 		if err := h.Log.Append(ctx, texts(topic, i, numbered("", 100)...)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 		if offsets[i], err = readAll(ctx, h.Log, stream.Partition{Topic: topic, Index: i}); err != nil {
 			return err
@@ -102,7 +102,7 @@ func consumeFrom(ctx context.Context, h *Harness) error {
 	}
 	end, err := h.Log.Bounds(ctx, stream.Partition{Topic: topic, Index: 2})
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	starts := map[int32]int64{0: offsets[0][0].Offset, 1: offsets[1][57].Offset, 2: end.End}
 	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}}, &member{
@@ -112,8 +112,8 @@ func consumeFrom(ctx context.Context, h *Harness) error {
 		return err
 	}
 	for i, skipped := range []int{0, 57, 100} {
-		p := stream.Partition{Topic: topic, Index: int32(i)} //nolint:gosec // small
-		wanted := append(numbered("", 100)[skipped:], "new")
+		p := stream.Partition{Topic: topic, Index: int32(i)}
+		wanted := append(slices.Clone(numbered("", 100)[skipped:]), "new")
 		err = errors.Join(err, h.Log.Append(ctx, texts(topic, p.Index, "new")...))
 		if err == nil {
 			err = m.waitFor(ctx, p, len(wanted))
@@ -137,7 +137,7 @@ func consumeAgain(ctx context.Context, h *Harness) error {
 	next := int64(0)
 	for round := range 3 {
 		if err := h.Log.Append(ctx, texts(topic, 0, numbered(fmt.Sprintf("%d-", round), 200)...)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 		m, err := join(ctx, h.Log, sub, &member{start: func(stream.Partition) int64 { return next }})
 		if err != nil {
@@ -149,7 +149,7 @@ func consumeAgain(ctx context.Context, h *Harness) error {
 		got = append(got, m.got(p)...)
 		next = m.at(p).next
 		if _, err := h.Reopen(ctx); err != nil {
-			return fmt.Errorf("Reopen: %w", err)
+			return fmt.Errorf("reopen: %w", err)
 		}
 	}
 	m, err := join(ctx, h.Log, sub, &member{start: func(stream.Partition) int64 { return next }})
@@ -180,7 +180,7 @@ func consumeWhole(ctx context.Context, h *Harness) error {
 		}},
 	}
 	if err := h.Log.Append(ctx, msgs...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}}, &member{})
 	if err != nil {
@@ -207,7 +207,7 @@ func consumeBounded(ctx context.Context, h *Harness) error {
 	const n, size, perBatch = 60, 1000, 10
 	vs := numbered(strings.Repeat("x", size-4), n)
 	if err := h.Log.Append(ctx, texts(topic, 0, vs...)...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{
 		Group: h.name("g"), Topics: []string{topic}, BatchBytes: perBatch * size,
@@ -235,7 +235,7 @@ func consumeUnread(ctx context.Context, h *Harness) error {
 	vs := numbered(strings.Repeat("y", 996), 2000) // 2 MB, far more than any buffer here
 	for _, p := range []stream.Partition{held, free} {
 		if err := h.Log.Append(ctx, texts(topic, p.Index, vs...)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{
@@ -269,7 +269,7 @@ func consumeKept(ctx context.Context, h *Harness) error {
 	vs := numbered("", 400)
 	for part := range slices.Chunk(vs, 10) { // however the log stores them, not all in one piece
 		if err := h.Log.Append(ctx, texts(topic, 0, part...)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}, BatchBytes: 80},
@@ -284,7 +284,7 @@ func consumeKept(ctx context.Context, h *Harness) error {
 		select {
 		case b, ok := <-a.Batches:
 			if !ok {
-				return errors.Join(errors.New("Batches was closed"), m.stop(ctx))
+				return errors.Join(errors.New("batches was closed"), m.stop(ctx))
 			}
 			kept = append(kept, b)
 			n += len(b.Records)
@@ -313,12 +313,12 @@ func consumeGaps(ctx context.Context, h *Harness) error {
 	p := stream.Partition{Topic: topic}
 	for _, v := range []string{"a", "b"} {
 		if err := errors.Join(h.Log.Append(ctx, texts(topic, 0, v)...), h.Gap(ctx, p)); err != nil {
-			return fmt.Errorf("Append and Gap: %w", err)
+			return fmt.Errorf("append and Gap: %w", err)
 		}
 	}
 	b, err := h.Log.Bounds(ctx, p)
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}}, &member{})
 	if err != nil {
@@ -326,7 +326,7 @@ func consumeGaps(ctx context.Context, h *Harness) error {
 	}
 	err = m.wait(ctx, "the end of the log", func() bool { return m.stays[p] != nil && m.stays[p].next >= b.End })
 	if next := m.at(p).next; err == nil && next > b.End {
-		err = fmt.Errorf("Next is %d, the end is %d", next, b.End)
+		err = fmt.Errorf("the next offset is %d, the end is %d", next, b.End)
 	}
 	if err == nil {
 		err = errors.Join(h.Log.Append(ctx, texts(topic, 0, "c")...), m.waitFor(ctx, p, 3))
@@ -341,7 +341,7 @@ func consumeBelow(ctx context.Context, h *Harness) error {
 	}
 	for i := range int32(2) {
 		if err := h.Log.Append(ctx, texts(topic, i, numbered("", 10)...)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 	}
 	p := stream.Partition{Topic: topic}
@@ -350,7 +350,7 @@ func consumeBelow(ctx context.Context, h *Harness) error {
 		return err
 	}
 	if err := h.Trim(ctx, p, all[5].Offset); err != nil {
-		return fmt.Errorf("Trim: %w", err)
+		return fmt.Errorf("trim: %w", err)
 	}
 	return failsAlone(ctx, h, topic, all[4].Offset)
 }
@@ -362,12 +362,12 @@ func consumeBeyond(ctx context.Context, h *Harness) error {
 	}
 	for i := range int32(2) {
 		if err := h.Log.Append(ctx, texts(topic, i, numbered("", 10)...)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 	}
 	b, err := h.Log.Bounds(ctx, stream.Partition{Topic: topic})
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	return failsAlone(ctx, h, topic, b.End+1)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/peil-stream/peil/internal/stream"
 )
 
-func appendOneByOne(l stream.Log, ctx context.Context, msgs []stream.Message) error {
+func appendOneByOne(ctx context.Context, l stream.Log, msgs []stream.Message) error {
 	for _, m := range msgs {
 		if err := l.Append(ctx, m); err != nil {
 			return err
@@ -20,13 +20,13 @@ func appendOneByOne(l stream.Log, ctx context.Context, msgs []stream.Message) er
 	return nil
 }
 
-func appendReversed(l stream.Log, ctx context.Context, msgs []stream.Message) error {
+func appendReversed(ctx context.Context, l stream.Log, msgs []stream.Message) error {
 	msgs = slices.Clone(msgs)
 	slices.Reverse(msgs)
 	return l.Append(ctx, msgs...)
 }
 
-func appendEmptyAsNull(l stream.Log, ctx context.Context, msgs []stream.Message) error {
+func appendEmptyAsNull(ctx context.Context, l stream.Log, msgs []stream.Message) error {
 	msgs = slices.Clone(msgs)
 	for i := range msgs {
 		if len(msgs[i].Value) == 0 {
@@ -36,7 +36,7 @@ func appendEmptyAsNull(l stream.Log, ctx context.Context, msgs []stream.Message)
 	return l.Append(ctx, msgs...)
 }
 
-func appendHeadersOnce(l stream.Log, ctx context.Context, msgs []stream.Message) error {
+func appendHeadersOnce(ctx context.Context, l stream.Log, msgs []stream.Message) error {
 	msgs = slices.Clone(msgs)
 	for i := range msgs {
 		seen := map[string]bool{}
@@ -49,7 +49,7 @@ func appendHeadersOnce(l stream.Log, ctx context.Context, msgs []stream.Message)
 	return l.Append(ctx, msgs...)
 }
 
-func appendToFirst(l stream.Log, ctx context.Context, msgs []stream.Message) error {
+func appendToFirst(ctx context.Context, l stream.Log, msgs []stream.Message) error {
 	msgs = slices.Clone(msgs)
 	for i := range msgs {
 		msgs[i].Partition = max(msgs[i].Partition, 0)
@@ -57,7 +57,7 @@ func appendToFirst(l stream.Log, ctx context.Context, msgs []stream.Message) err
 	return l.Append(ctx, msgs...)
 }
 
-func publishOneByOne(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishOneByOne(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	for _, m := range msgs {
 		if err := p.Publisher.Publish(ctx, []stream.Message{m}, nil); err != nil {
 			return err
@@ -66,7 +66,7 @@ func publishOneByOne(p *mutantPublisher, ctx context.Context, msgs []stream.Mess
 	return p.Publisher.Publish(ctx, nil, changes)
 }
 
-func publishMemoryFirst(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishMemoryFirst(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	if err := p.Publisher.Publish(ctx, nil, changes); err != nil {
 		// The lost answer hit the memory; the messages go out all the same.
 		return errors.Join(err, p.log.Append(ctx, msgs...))
@@ -74,7 +74,7 @@ func publishMemoryFirst(p *mutantPublisher, ctx context.Context, msgs []stream.M
 	return p.Publisher.Publish(ctx, msgs, nil)
 }
 
-func publishMessagesFirst(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishMessagesFirst(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	if err := p.log.Append(ctx, msgs...); err != nil {
 		q, oerr := p.log.OpenPublisher(ctx, p.id)
 		if oerr != nil {
@@ -85,7 +85,7 @@ func publishMessagesFirst(p *mutantPublisher, ctx context.Context, msgs []stream
 	return p.Publisher.Publish(ctx, nil, changes)
 }
 
-func publishUnfenced(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishUnfenced(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	err := p.Publisher.Publish(ctx, msgs, changes)
 	if !errors.Is(err, stream.ErrFenced) {
 		return err
@@ -96,7 +96,7 @@ func publishUnfenced(p *mutantPublisher, ctx context.Context, msgs []stream.Mess
 	return p.Publisher.Publish(ctx, msgs, changes)
 }
 
-func publishThenFenced(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishThenFenced(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	err := p.Publisher.Publish(ctx, msgs, changes)
 	if errors.Is(err, stream.ErrFenced) {
 		return errors.Join(err, p.log.Append(ctx, msgs...))
@@ -104,12 +104,12 @@ func publishThenFenced(p *mutantPublisher, ctx context.Context, msgs []stream.Me
 	return err
 }
 
-func publishWithoutDeletes(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishWithoutDeletes(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	changes = slices.DeleteFunc(slices.Clone(changes), func(c stream.Change) bool { return c.Value == nil })
 	return p.Publisher.Publish(ctx, msgs, changes)
 }
 
-func publishReopened(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
+func publishReopened(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	err := p.Publisher.Publish(ctx, msgs, changes)
 	if err != nil && !errors.Is(err, stream.ErrFenced) {
 		q, oerr := p.log.OpenPublisher(ctx, p.id)
@@ -223,11 +223,11 @@ func releaseEarly(_ stream.Log, h stream.Handler) stream.Handler {
 }
 
 func neverRevoked(_ stream.Log, h stream.Handler) stream.Handler {
-	return &mutantHandler{Handler: h, revoked: func(stream.Handler, context.Context, []*stream.Assignment) {}}
+	return &mutantHandler{Handler: h, revoked: func(context.Context, stream.Handler, []*stream.Assignment) {}}
 }
 
 func revokedUnbounded(_ stream.Log, h stream.Handler) stream.Handler {
-	return &mutantHandler{Handler: h, revoked: func(next stream.Handler, ctx context.Context, as []*stream.Assignment) {
+	return &mutantHandler{Handler: h, revoked: func(ctx context.Context, next stream.Handler, as []*stream.Assignment) {
 		next.Revoked(context.WithoutCancel(ctx), as)
 	}}
 }

@@ -43,7 +43,7 @@ type visit struct {
 func join(ctx context.Context, log stream.Log, sub stream.Subscription, m *member) (*member, error) {
 	c, err := log.Consumer(sub)
 	if err != nil {
-		return nil, fmt.Errorf("Consumer: %w", err)
+		return nil, fmt.Errorf("make a consumer: %w", err)
 	}
 	m.run(ctx, c)
 	return m, nil
@@ -74,7 +74,7 @@ func (m *member) Assigned(_ context.Context, as []*stream.Assignment) error {
 				m.wrong = append(m.wrong, fmt.Errorf("%s was assigned twice", a.Partition))
 			}
 			m.stays[a.Partition] = v
-			if m.hold == nil || !m.hold(a.Partition) {
+			if !m.held(a.Partition) {
 				m.pumping.Go(func() { m.pump(v) })
 			}
 		}
@@ -111,7 +111,7 @@ func (m *member) Revoked(ctx context.Context, as []*stream.Assignment) {
 	m.change(func() {
 		m.revoked++
 		if _, ok := ctx.Deadline(); !ok || ctx.Err() != nil {
-			m.wrong = append(m.wrong, errors.New("Revoked: the context has no deadline or is done"))
+			m.wrong = append(m.wrong, errors.New("revoked: the context has no deadline or is done"))
 		}
 		for _, a := range as {
 			v := m.stays[a.Partition]
@@ -119,12 +119,25 @@ func (m *member) Revoked(ctx context.Context, as []*stream.Assignment) {
 				m.wrong = append(m.wrong, fmt.Errorf("%s was revoked without a stay", a.Partition))
 				continue
 			}
-			if v.closed && v.err == nil {
+			if m.held(a.Partition) && ended(a) {
 				m.wrong = append(m.wrong, fmt.Errorf("%s: Batches was closed before Revoked", a.Partition))
 			}
 			v.revoked = true
 		}
 	})
+}
+
+func (m *member) held(p stream.Partition) bool { return m.hold != nil && m.hold(p) }
+
+// ended says whether the channel of an assignment that nobody reads, and that
+// has delivered nothing, is closed without an error.
+func ended(a *stream.Assignment) bool {
+	select {
+	case _, ok := <-a.Batches:
+		return !ok && a.Err() == nil
+	default:
+		return false
+	}
 }
 
 // Lost counts as wrong: nothing in the suite takes partitions away by force.
@@ -181,14 +194,16 @@ func (m *member) stop(ctx context.Context) error {
 	select {
 	case <-m.done:
 	case <-ctx.Done():
-		return fmt.Errorf("Run did not end: %w", ctx.Err())
+		return fmt.Errorf("run did not end: %w", ctx.Err())
 	}
 	// Channels that the check left unread are read to their end: Run must have
 	// closed them.
 	var errs []error
 	for p, v := range m.stays {
-		if m.hold != nil && m.hold(p) && !v.closed {
-			errs = append(errs, drain(ctx, v.a))
+		if m.held(p) && !v.closed {
+			v.err = drain(ctx, v.a)
+			v.closed = v.err == nil
+			errs = append(errs, v.err)
 		}
 	}
 	ended := make(chan struct{})
@@ -199,7 +214,7 @@ func (m *member) stop(ctx context.Context) error {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-		errs = append(errs, fmt.Errorf("Batches was not closed: %w", ctx.Err()))
+		errs = append(errs, fmt.Errorf("batches was not closed: %w", ctx.Err()))
 		return errors.Join(errs...)
 	}
 	m.mu.Lock()
@@ -211,7 +226,7 @@ func (m *member) stop(ctx context.Context) error {
 		}
 	}
 	if m.runErr != nil {
-		errs = append(errs, fmt.Errorf("Run: %w", m.runErr))
+		errs = append(errs, fmt.Errorf("run: %w", m.runErr))
 	}
 	return errors.Join(errs...)
 }

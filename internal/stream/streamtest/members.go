@@ -23,7 +23,10 @@ func memberRevoked(ctx context.Context, h *Harness) error {
 	if err != nil {
 		return err
 	}
-	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}}, &member{})
+	// Nobody reads the channels, so that a close before Revoked shows in it.
+	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}}, &member{
+		hold: func(stream.Partition) bool { return true },
+	})
 	if err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ func memberAssignedFails(ctx context.Context, h *Harness) error {
 	}
 	c, err := h.Log.Consumer(stream.Subscription{Group: h.name("g"), Topics: []string{topic}})
 	if err != nil {
-		return fmt.Errorf("Consumer: %w", err)
+		return fmt.Errorf("make a consumer: %w", err)
 	}
 	mine := errors.New("mine")
 	done := make(chan error, 1)
@@ -64,7 +67,7 @@ func memberAssignedFails(ctx context.Context, h *Harness) error {
 	case err := <-done:
 		return want("Run", err, mine)
 	case <-ctx.Done():
-		return fmt.Errorf("Run did not end with the error of Assigned: %w", ctx.Err())
+		return fmt.Errorf("run did not end with the error of Assigned: %w", ctx.Err())
 	}
 }
 
@@ -79,7 +82,7 @@ func memberNoTopic(ctx context.Context, h *Harness) error {
 	case err := <-done:
 		return want("Run", err, stream.ErrNoTopic)
 	case <-ctx.Done():
-		return fmt.Errorf("Run did not end without its topic: %w", ctx.Err())
+		return fmt.Errorf("run did not end without its topic: %w", ctx.Err())
 	}
 }
 
@@ -144,20 +147,20 @@ func memberHint(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic}
 	if err := h.Log.Append(ctx, texts(topic, 0, "a", "b", "c")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	sub := stream.Subscription{Group: h.name("g"), Topics: []string{topic}}
 	for range 2 {
 		c, err := h.Log.Consumer(sub)
 		if err != nil {
-			return fmt.Errorf("Consumer: %w", err)
+			return fmt.Errorf("make a consumer: %w", err)
 		}
 		m := &member{}
 		m.run(ctx, c)
 		err = m.waitFor(ctx, p, 3)
 		if err == nil {
 			if herr := c.Hint(ctx, map[stream.Partition]int64{p: m.at(p).next}); herr != nil {
-				err = fmt.Errorf("Hint: %w", herr)
+				err = fmt.Errorf("hint: %w", herr)
 			}
 		}
 		if err := errors.Join(err, m.stop(ctx), same(p.String(), m.got(p), []string{"a", "b", "c"})); err != nil {

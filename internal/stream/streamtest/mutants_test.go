@@ -22,11 +22,11 @@ import (
 type mutant struct {
 	stream.Log
 
-	append   func(l stream.Log, ctx context.Context, msgs []stream.Message) error
+	append   func(ctx context.Context, l stream.Log, msgs []stream.Message) error
 	read     func(seq iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error]
 	bounds   func(stream.Bounds) stream.Bounds
 	describe func([]stream.Topic) []stream.Topic
-	publish  func(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error
+	publish  func(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error
 	handler  func(l stream.Log, h stream.Handler) stream.Handler
 	run      func(err error) error
 	sub      func(*stream.Subscription)
@@ -36,7 +36,7 @@ func (m *mutant) Append(ctx context.Context, msgs ...stream.Message) error {
 	if m.append == nil {
 		return m.Log.Append(ctx, msgs...)
 	}
-	return m.append(m.Log, ctx, msgs)
+	return m.append(ctx, m.Log, msgs)
 }
 
 func (m *mutant) Read(ctx context.Context, p stream.Partition, from, to int64) iter.Seq2[stream.Record, error] {
@@ -84,11 +84,11 @@ type mutantPublisher struct {
 
 	log     stream.Log
 	id      string
-	publish func(p *mutantPublisher, ctx context.Context, msgs []stream.Message, changes []stream.Change) error
+	publish func(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error
 }
 
 func (p *mutantPublisher) Publish(ctx context.Context, msgs []stream.Message, changes []stream.Change) error {
-	return p.publish(p, ctx, msgs, changes)
+	return p.publish(ctx, p, msgs, changes)
 }
 
 type mutantConsumer struct {
@@ -113,7 +113,7 @@ type mutantHandler struct {
 	stream.Handler
 
 	assigned func(ctx context.Context, as []*stream.Assignment)
-	revoked  func(next stream.Handler, ctx context.Context, as []*stream.Assignment)
+	revoked  func(ctx context.Context, next stream.Handler, as []*stream.Assignment)
 }
 
 func (h *mutantHandler) Assigned(ctx context.Context, as []*stream.Assignment) error {
@@ -131,7 +131,7 @@ func (h *mutantHandler) Revoked(ctx context.Context, as []*stream.Assignment) {
 		h.Handler.Revoked(ctx, as)
 		return
 	}
-	h.revoked(h.Handler, ctx, as)
+	h.revoked(ctx, h.Handler, as)
 }
 
 // relayed gives the handler channels of its own.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/peil-stream/peil/internal/stream"
 )
@@ -34,14 +35,14 @@ func publishTogether(ctx context.Context, h *Harness) error {
 	id := h.name("pub")
 	pub, err := h.Log.OpenPublisher(ctx, id)
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := same("memory of a new id", memory(pub), nil); err != nil {
 		return err
 	}
 	msgs := append(texts(topic, 0, "a", "b"), texts(topic, 1, "c")...)
 	if err := pub.Publish(ctx, msgs, []stream.Change{set("k2", "1"), set("k1", "2"), set("k2", "3"), set("k3", "")}); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	// What returned is readable.
 	if err := errors.Join(
@@ -61,10 +62,10 @@ func publishTogether(ctx context.Context, h *Harness) error {
 		pub.Publish(ctx, texts(topic, 1, "d"), nil),
 		pub.Close(), pub.Close(),
 	); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	if _, err := h.Reopen(ctx); err != nil {
-		return fmt.Errorf("Reopen: %w", err)
+		return fmt.Errorf("reopen: %w", err)
 	}
 	if err := remembers(ctx, h, id, append(remembered, "k4=4")...); err != nil {
 		return err
@@ -76,7 +77,7 @@ func publishTogether(ctx context.Context, h *Harness) error {
 func remembers(ctx context.Context, h *Harness, id string, wanted ...string) error {
 	pub, err := h.Log.OpenPublisher(ctx, id)
 	if err != nil {
-		return fmt.Errorf("OpenPublisher(%s): %w", id, err)
+		return fmt.Errorf("open publisher(%s): %w", id, err)
 	}
 	return errors.Join(same("memory of "+id, memory(pub), wanted), pub.Close())
 }
@@ -89,10 +90,10 @@ func publishRefused(ctx context.Context, h *Harness) error {
 	id := h.name("pub")
 	pub, err := h.Log.OpenPublisher(ctx, id)
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := pub.Publish(ctx, texts(topic, 0, "a"), []stream.Change{set("k", "1")}); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	bad := append(texts(topic, 0, "b", "c"), texts(h.name("none"), 0, "d")...)
 	err = pub.Publish(ctx, bad, []stream.Change{set("k", "2"), set("l", "3")})
@@ -103,7 +104,7 @@ func publishRefused(ctx context.Context, h *Harness) error {
 		return errors.New("a publisher lived on after an error")
 	}
 	if err := pub.Close(); err != nil {
-		return fmt.Errorf("Close: %w", err)
+		return fmt.Errorf("close: %w", err)
 	}
 	if err := remembers(ctx, h, id, "k=1"); err != nil {
 		return err
@@ -122,13 +123,13 @@ func publishSeenWhole(ctx context.Context, h *Harness) error {
 	p := stream.Partition{Topic: topic}
 	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	published := make(chan error, 1)
 	go func() {
 		var err error
 		for b := range batches {
-			err = errors.Join(err, pub.Publish(ctx, texts(topic, 0, slices.Repeat([]string{fmt.Sprint(b)}, each)...), nil))
+			err = errors.Join(err, pub.Publish(ctx, texts(topic, 0, slices.Repeat([]string{strconv.Itoa(b)}, each)...), nil))
 		}
 		published <- errors.Join(err, pub.Close())
 	}()
@@ -137,7 +138,7 @@ func publishSeenWhole(ctx context.Context, h *Harness) error {
 		select {
 		case err := <-published:
 			if err != nil {
-				return fmt.Errorf("Publish: %w", err)
+				return fmt.Errorf("publish: %w", err)
 			}
 			done = true
 		default:
@@ -164,14 +165,14 @@ func publishFencing(ctx context.Context, h *Harness) error {
 	id := h.name("pub")
 	older, err := h.Log.OpenPublisher(ctx, id)
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := older.Publish(ctx, texts(topic, 0, "a"), []stream.Change{set("k", "1")}); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	newer, err := h.Log.OpenPublisher(ctx, id)
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := same("memory of the newer", memory(newer), []string{"k=1"}); err != nil {
 		return err
@@ -183,14 +184,14 @@ func publishFencing(ctx context.Context, h *Harness) error {
 		}
 	}
 	if err := newer.Publish(ctx, texts(topic, 0, "b"), []stream.Change{set("l", "4")}); err != nil {
-		return fmt.Errorf("Publish of the newer publisher: %w", err)
+		return fmt.Errorf("publish of the newer publisher: %w", err)
 	}
 	// Closing the older one must not harm the newer one.
 	if err := older.Close(); err != nil {
-		return fmt.Errorf("Close: %w", err)
+		return fmt.Errorf("close: %w", err)
 	}
 	if err := errors.Join(newer.Publish(ctx, texts(topic, 0, "c"), nil), newer.Close()); err != nil {
-		return fmt.Errorf("Publish of the newer publisher: %w", err)
+		return fmt.Errorf("publish of the newer publisher: %w", err)
 	}
 	if err := remembers(ctx, h, id, "k=1", "l=4"); err != nil {
 		return err
@@ -205,11 +206,11 @@ func publishIDsApart(ctx context.Context, h *Harness) error {
 	}
 	one, err := h.Log.OpenPublisher(ctx, h.name("one"))
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	two, err := h.Log.OpenPublisher(ctx, h.name("two"))
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := errors.Join(
 		one.Publish(ctx, texts(topic, 0, "a"), []stream.Change{set("k", "1")}),
@@ -217,7 +218,7 @@ func publishIDsApart(ctx context.Context, h *Harness) error {
 		one.Publish(ctx, texts(topic, 0, "c"), []stream.Change{set("l", "3")}),
 		one.Close(), two.Close(),
 	); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	return errors.Join(
 		remembers(ctx, h, h.name("one"), "k=1", "l=3"),
@@ -230,7 +231,7 @@ func publishDeletes(ctx context.Context, h *Harness) error {
 	id := h.name("pub")
 	pub, err := h.Log.OpenPublisher(ctx, id)
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	// More keys than go into one statement or one batch of anything.
 	var changes []stream.Change
@@ -238,7 +239,7 @@ func publishDeletes(ctx context.Context, h *Harness) error {
 		changes = append(changes, set(fmt.Sprintf("key-%03d", i), "old"))
 	}
 	if err := pub.Publish(ctx, nil, changes); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	changes = changes[:0]
 	var wanted []string
@@ -256,13 +257,13 @@ func publishDeletes(ctx context.Context, h *Harness) error {
 	}
 	changes = append(changes, stream.Change{Key: "never there"})
 	if err := errors.Join(pub.Publish(ctx, nil, changes), pub.Close()); err != nil {
-		return fmt.Errorf("Publish: %w", err)
+		return fmt.Errorf("publish: %w", err)
 	}
 	if err := same("memory of the same publisher", memory(pub), wanted); err != nil {
 		return err
 	}
 	if _, err := h.Reopen(ctx); err != nil {
-		return fmt.Errorf("Reopen: %w", err)
+		return fmt.Errorf("reopen: %w", err)
 	}
 	return remembers(ctx, h, id, wanted...)
 }
@@ -278,23 +279,23 @@ func answerLost(afterEffect bool) func(context.Context, *Harness) error {
 		id := h.name("pub")
 		pub, err := h.Log.OpenPublisher(ctx, id)
 		if err != nil {
-			return fmt.Errorf("OpenPublisher: %w", err)
+			return fmt.Errorf("open publisher: %w", err)
 		}
 		if err := pub.Publish(ctx, texts(topic, 0, "a"), []stream.Change{set("k", "1"), set("d", "1")}); err != nil {
-			return fmt.Errorf("Publish: %w", err)
+			return fmt.Errorf("publish: %w", err)
 		}
 		h.LoseAnswer(afterEffect)
 		msgs := append(texts(topic, 0, "b"), texts(topic, 1, "c")...)
 		if err := pub.Publish(ctx, msgs, []stream.Change{set("k", "2"), {Key: "d"}}); err == nil {
-			return errors.New("Publish without an answer gave no error")
+			return errors.New("publish without an answer gave no error")
 		} else if errors.Is(err, stream.ErrFenced) {
-			return fmt.Errorf("Publish without an answer says that it was fenced: %w", err)
+			return fmt.Errorf("publish without an answer says that it was fenced: %w", err)
 		}
 		if err := pub.Publish(ctx, texts(topic, 0, "d"), nil); err == nil {
 			return errors.New("a publisher lived on after an unknown outcome")
 		}
 		if err := pub.Close(); err != nil {
-			return fmt.Errorf("Close: %w", err)
+			return fmt.Errorf("close: %w", err)
 		}
 		zero, one, remembered := []string{"a"}, []string(nil), []string{"d=1", "k=1"}
 		if afterEffect {
@@ -315,10 +316,10 @@ func publishClosed(ctx context.Context, h *Harness) error {
 	}
 	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
 	if err != nil {
-		return fmt.Errorf("OpenPublisher: %w", err)
+		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := pub.Close(); err != nil {
-		return fmt.Errorf("Close: %w", err)
+		return fmt.Errorf("close: %w", err)
 	}
 	if err := pub.Publish(ctx, texts(topic, 0, "a"), nil); err == nil {
 		return errors.New("a closed publisher published")

@@ -26,7 +26,7 @@ func readRanges(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic, Index: 1}
 	if err := h.Log.Append(ctx, texts(topic, 1, numbered("", 20)...)...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	all, err := readAll(ctx, h.Log, p)
 	if err != nil {
@@ -37,10 +37,10 @@ func readRanges(ctx context.Context, h *Harness) error {
 	}
 	b, err := h.Log.Bounds(ctx, p)
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	if b.Start != all[0].Offset || b.End <= all[19].Offset {
-		return fmt.Errorf("Bounds = %+v, the records are at %d to %d", b, all[0].Offset, all[19].Offset)
+		return fmt.Errorf("bounds = %+v, the records are at %d to %d", b, all[0].Offset, all[19].Offset)
 	}
 	for _, r := range []struct{ from, to, lo, hi int64 }{
 		{all[0].Offset, all[1].Offset, 0, 1},
@@ -53,7 +53,7 @@ func readRanges(ctx context.Context, h *Harness) error {
 	} {
 		got, err := readRange(ctx, h.Log, p, r.from, r.to)
 		if err != nil {
-			return fmt.Errorf("Read(%d, %d): %w", r.from, r.to, err)
+			return fmt.Errorf("read(%d, %d): %w", r.from, r.to, err)
 		}
 		if err := same(fmt.Sprintf("Read(%d, %d)", r.from, r.to), values(got), values(all[r.lo:r.hi])); err != nil {
 			return err
@@ -71,20 +71,20 @@ func readBoundsOfCall(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic}
 	if err := h.Log.Append(ctx, texts(topic, 0, "a", "b")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	before, err := h.Log.Bounds(ctx, p)
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	var got []string
 	for rec, err := range h.Log.Read(ctx, p, before.Start, math.MaxInt64) {
 		if err != nil {
-			return fmt.Errorf("Read: %w", err)
+			return fmt.Errorf("read: %w", err)
 		}
 		got = append(got, string(rec.Value))
 		if err := h.Log.Append(ctx, texts(topic, 0, "later")...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 	}
 	if err := same("Read", got, []string{"a", "b"}); err != nil {
@@ -92,10 +92,10 @@ func readBoundsOfCall(ctx context.Context, h *Harness) error {
 	}
 	after, err := h.Log.Bounds(ctx, p)
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	if after.End < before.End+2 {
-		return fmt.Errorf("Bounds went from %+v to %+v over two appends", before, after)
+		return fmt.Errorf("bounds went from %+v to %+v over two appends", before, after)
 	}
 	return nil
 }
@@ -107,14 +107,14 @@ func readStopped(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic}
 	if err := h.Log.Append(ctx, texts(topic, 0, numbered("", 10)...)...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	// Many times, so that whatever one of them kept would run out.
 	for range 20 {
 		n := 0
 		for _, err := range h.Log.Read(ctx, p, 0, math.MaxInt64) {
 			if err != nil {
-				return fmt.Errorf("Read: %w", err)
+				return fmt.Errorf("read: %w", err)
 			}
 			if n++; n == 3 {
 				break
@@ -124,7 +124,7 @@ func readStopped(ctx context.Context, h *Harness) error {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := readRange(ended, h.Log, p, 0, math.MaxInt64); !errors.Is(err, context.Canceled) {
-		return fmt.Errorf("Read under a context that is done: %w", orNone(err))
+		return fmt.Errorf("read under a context that is done: %w", orNone(err))
 	}
 	return holds(ctx, h.Log, p, numbered("", 10)...)
 }
@@ -136,7 +136,7 @@ func readTrimmed(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic}
 	if err := h.Log.Append(ctx, texts(topic, 0, numbered("", 10)...)...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	all, err := readAll(ctx, h.Log, p)
 	if err != nil {
@@ -145,7 +145,7 @@ func readTrimmed(ctx context.Context, h *Harness) error {
 	cut := all[4].Offset
 	for _, before := range []int64{cut, all[2].Offset} { // the start never goes back
 		if err := h.Trim(ctx, p, before); err != nil {
-			return fmt.Errorf("Trim: %w", err)
+			return fmt.Errorf("trim: %w", err)
 		}
 		b, err := h.Log.Bounds(ctx, p)
 		if err != nil || b.Start != cut {
@@ -157,7 +157,7 @@ func readTrimmed(ctx context.Context, h *Harness) error {
 	}
 	got, err := readRange(ctx, h.Log, p, all[3].Offset, math.MaxInt64)
 	if len(got) > 0 {
-		return fmt.Errorf("Read below the start gave %d records", len(got))
+		return fmt.Errorf("read below the start gave %d records", len(got))
 	}
 	if err := want("Read below the start", err, stream.ErrOutOfRange); err != nil {
 		return err
@@ -165,16 +165,16 @@ func readTrimmed(ctx context.Context, h *Harness) error {
 	// Trimmed to the end, the partition goes on where it was.
 	b, err := h.Log.Bounds(ctx, p)
 	if err != nil {
-		return fmt.Errorf("Bounds: %w", err)
+		return fmt.Errorf("bounds: %w", err)
 	}
 	if err := h.Trim(ctx, p, b.End); err != nil {
-		return fmt.Errorf("Trim: %w", err)
+		return fmt.Errorf("trim: %w", err)
 	}
 	if _, err := h.Reopen(ctx); err != nil {
-		return fmt.Errorf("Reopen: %w", err)
+		return fmt.Errorf("reopen: %w", err)
 	}
 	if err := h.Log.Append(ctx, texts(topic, 0, "new")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	records, err := readAll(ctx, h.Log, p)
 	if err != nil {
@@ -195,19 +195,19 @@ func readGaps(ctx context.Context, h *Harness) error {
 	var ends []int64
 	for _, v := range []string{"a", "b"} {
 		if err := h.Log.Append(ctx, texts(topic, 0, v)...); err != nil {
-			return fmt.Errorf("Append: %w", err)
+			return fmt.Errorf("append: %w", err)
 		}
 		if err := h.Gap(ctx, p); err != nil {
-			return fmt.Errorf("Gap: %w", err)
+			return fmt.Errorf("gap: %w", err)
 		}
 		b, err := h.Log.Bounds(ctx, p)
 		if err != nil {
-			return fmt.Errorf("Bounds: %w", err)
+			return fmt.Errorf("bounds: %w", err)
 		}
 		ends = append(ends, b.End)
 	}
 	if err := h.Log.Append(ctx, texts(topic, 0, "c")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	records, err := readAll(ctx, h.Log, p)
 	if err != nil {
@@ -224,7 +224,7 @@ func readGaps(ctx context.Context, h *Harness) error {
 	// From inside of a gap.
 	got, err := readRange(ctx, h.Log, p, ends[0]-1, math.MaxInt64)
 	if err != nil {
-		return fmt.Errorf("Read from inside of a gap: %w", err)
+		return fmt.Errorf("read from inside of a gap: %w", err)
 	}
 	return same("from inside of a gap", values(got), []string{"b", "c"})
 }

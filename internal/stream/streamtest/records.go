@@ -27,7 +27,7 @@ func clone(r stream.Record) stream.Record {
 func readAll(ctx context.Context, r stream.Reader, p stream.Partition) ([]stream.Record, error) {
 	b, err := r.Bounds(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("Bounds(%s): %w", p, err)
+		return nil, fmt.Errorf("bounds(%s): %w", p, err)
 	}
 	return readRange(ctx, r, p, b.Start, math.MaxInt64)
 }
@@ -38,14 +38,14 @@ func readRange(ctx context.Context, r stream.Reader, p stream.Partition, from, t
 	next := from
 	for rec, err := range r.Read(ctx, p, from, to) {
 		if failed != nil {
-			return nil, fmt.Errorf("Read(%s): the sequence went on after %w", p, failed)
+			return nil, fmt.Errorf("read(%s): the sequence went on after %w", p, failed)
 		}
 		if err != nil {
 			failed = err
 			continue
 		}
 		if rec.Offset < next || rec.Offset >= to {
-			return nil, fmt.Errorf("Read(%s, %d, %d): offset %d after %d", p, from, to, rec.Offset, next)
+			return nil, fmt.Errorf("read(%s, %d, %d): offset %d after %d", p, from, to, rec.Offset, next)
 		}
 		next = rec.Offset + 1
 		records = append(records, clone(rec))

@@ -108,7 +108,7 @@ func (h *Harness) name(s string) string { return h.Prefix + s }
 func (h *Harness) topic(ctx context.Context, s string, partitions int32) (string, error) {
 	name := h.name(s)
 	if err := h.Log.Create(ctx, stream.TopicSpec{Name: name, Partitions: partitions}); err != nil {
-		return "", fmt.Errorf("Create(%s): %w", name, err)
+		return "", fmt.Errorf("create(%s): %w", name, err)
 	}
 	return name, nil
 }
@@ -134,7 +134,7 @@ func numbered(prefix string, n int) []string {
 // want says that an error must be of a kind.
 func want(what string, err, kind error) error {
 	if !errors.Is(err, kind) {
-		return fmt.Errorf("%s: the error is %w, want one that wraps %q", what, orNone(err), kind)
+		return fmt.Errorf("%s: the error is %w, want one that wraps %q", what, orNone(err), kind.Error())
 	}
 	return nil
 }

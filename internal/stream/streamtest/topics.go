@@ -22,38 +22,38 @@ func topicsCreated(ctx context.Context, h *Harness) error {
 	a, b := h.name("a"), h.name("b")
 	err := h.Log.Create(ctx, stream.TopicSpec{Name: b, Partitions: 3}, stream.TopicSpec{Name: a, Partitions: 1})
 	if err != nil {
-		return fmt.Errorf("Create: %w", err)
+		return fmt.Errorf("create: %w", err)
 	}
 	first, err := h.Log.Describe(ctx, b, a)
 	if err != nil {
-		return fmt.Errorf("Describe: %w", err)
+		return fmt.Errorf("describe: %w", err)
 	}
 	if len(first) != 2 || first[0].Name != b || first[0].Partitions != 3 || first[1].Name != a || first[1].Partitions != 1 {
-		return fmt.Errorf("Describe(b, a) = %+v", first)
+		return fmt.Errorf("describe(b, a) = %+v", first)
 	}
 	if first[0].ID == "" || first[0].ID == first[1].ID {
 		return fmt.Errorf("topic ids %q and %q tell nothing apart", first[0].ID, first[1].ID)
 	}
 	// Topics that exist stay as they are.
 	if err := h.Log.Create(ctx, stream.TopicSpec{Name: b, Partitions: 7}); err != nil {
-		return fmt.Errorf("Create of an existing topic: %w", err)
+		return fmt.Errorf("create of an existing topic: %w", err)
 	}
 	if _, err := h.Reopen(ctx); err != nil {
-		return fmt.Errorf("Reopen: %w", err)
+		return fmt.Errorf("reopen: %w", err)
 	}
 	again, err := h.Log.Describe(ctx, b, a)
 	if err != nil {
-		return fmt.Errorf("Describe: %w", err)
+		return fmt.Errorf("describe: %w", err)
 	}
 	if !slices.Equal(first, again) {
 		return fmt.Errorf("topics changed from %+v to %+v", first, again)
 	}
 	names, err := h.Log.Topics(ctx)
 	if err != nil {
-		return fmt.Errorf("Topics: %w", err)
+		return fmt.Errorf("topics: %w", err)
 	}
 	if !slices.IsSorted(names) || !slices.Contains(names, a) || !slices.Contains(names, b) {
-		return fmt.Errorf("Topics() = %q", names)
+		return fmt.Errorf("topics() = %q", names)
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func topicsUnknown(ctx context.Context, h *Harness) error {
 		return err
 	}
 	if !strings.Contains(err.Error(), none) {
-		return fmt.Errorf("Describe: the error does not name the topic: %w", err)
+		return fmt.Errorf("describe: the error does not name the topic: %w", err)
 	}
 	_, err = h.Log.Bounds(ctx, stream.Partition{Topic: none})
 	_, rerr := readRange(ctx, h.Log, stream.Partition{Topic: none}, 0, 1)
@@ -87,14 +87,14 @@ func topicsAgain(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: name}
 	if err := h.Log.Append(ctx, texts(name, 0, "old", "older")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	before, err := h.Log.Describe(ctx, name)
 	if err != nil {
-		return fmt.Errorf("Describe: %w", err)
+		return fmt.Errorf("describe: %w", err)
 	}
 	if err := h.Delete(ctx, name); err != nil {
-		return fmt.Errorf("Delete: %w", err)
+		return fmt.Errorf("delete: %w", err)
 	}
 	_, err = h.Log.Describe(ctx, name)
 	if err := want("Describe of the deleted topic", err, stream.ErrNoTopic); err != nil {
@@ -105,17 +105,17 @@ func topicsAgain(ctx context.Context, h *Harness) error {
 	}
 	after, err := h.Log.Describe(ctx, name)
 	if err != nil {
-		return fmt.Errorf("Describe: %w", err)
+		return fmt.Errorf("describe: %w", err)
 	}
 	if after[0].ID == before[0].ID {
 		return fmt.Errorf("the topic that was made again has the old id %s", after[0].ID)
 	}
 	b, err := h.Log.Bounds(ctx, p)
 	if err != nil || b != (stream.Bounds{}) {
-		return fmt.Errorf("Bounds = %+v, %w, want an empty partition", b, orNone(err))
+		return fmt.Errorf("bounds = %+v, %w, want an empty partition", b, orNone(err))
 	}
 	if err := h.Log.Append(ctx, texts(name, 0, "new")...); err != nil {
-		return fmt.Errorf("Append: %w", err)
+		return fmt.Errorf("append: %w", err)
 	}
 	return holds(ctx, h.Log, p, "new")
 }
