@@ -6,10 +6,10 @@ import (
 )
 
 // AppendPrediction appends the record as canonical JSON: no white space, the
-// fields in the order of [Prediction]'s documentation in doc.go, those that are
-// empty left out, DelayS left out beside a status. It does not validate: bytes
-// that are no UTF-8 and control characters are carried into the record, so that
-// the decoder refuses it and nothing is changed in silence.
+// fields in the order of the package documentation, those that are empty left
+// out, DelayS left out beside a status. It does not validate: bytes that are no
+// UTF-8 and control characters are carried into the record, so that the decoder
+// refuses it and nothing is changed in silence.
 func AppendPrediction(dst []byte, p *Prediction) []byte {
 	dst = appendText(dst, `{"feed":`, p.Feed)
 	dst = appendText(dst, `,"trip_id":`, p.TripID)
