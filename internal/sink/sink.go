@@ -159,7 +159,8 @@ type PartitionFlush struct {
 	// From is the point last written under this claim or found by it; nil when
 	// none was ever stored.
 	From *Point
-	// To is the point being written.
+	// To is the point being written. Its position must not lie below that of
+	// From: while replaying after a restart it stays the stored one.
 	To          Point
 	LeaderEpoch int32
 	Watermark   int64 // or NoTime
@@ -282,7 +283,8 @@ type Offset struct {
 	Fingerprint string
 	Epoch       int64
 	Owner       string
-	UpdatedAt   int64
+	// UpdatedAt is when something in the row last changed; a redo leaves it.
+	UpdatedAt int64
 }
 
 // Aggregate is a row of delay_aggregates.

@@ -175,20 +175,27 @@ func (f *finaliser) apply(ctx context.Context, w sink.PendingWindow, rows []wind
 		}
 	}
 	return sink.Applied{
-		Inserted: plan.inserted, Revised: int(changed) - plan.inserted,
+		Inserted: plan.inserted, Revised: changed - plan.inserted,
 		Removed: len(plan.gone), Foreign: len(plan.foreign),
 	}, nil
 }
 
 // upsert writes the rows and returns how many were inserted or revised.
-func (f *finaliser) upsert(ctx context.Context, w sink.PendingWindow, rows []window.Row) (changed int64, err error) {
+func (f *finaliser) upsert(ctx context.Context, w sink.PendingWindow, rows []window.Row) (changed int, err error) {
 	start, end := sqlitefile.FormatTime(w.Start), sqlitefile.FormatTime(w.End)
 	args := make([]any, 0, 12)
-	return eachRow(ctx, f.tx.Tx, upsertAggregate, len(rows), func(i int) []any {
-		r := &rows[i]
-		return append(args[:0], start, end, r.Dimension, r.ID, text(r.Label),
-			r.Count, r.Mean(), float64(r.P90), r.Max, r.Min, f.req.Topic, f.now)
-	}, func(i int) string { return rows[i].Dimension + " " + rows[i].ID })
+	err = each{
+		query: upsertAggregate,
+		n:     len(rows),
+		row: func(i int) []any {
+			r := &rows[i]
+			return append(args[:0], start, end, r.Dimension, r.ID, text(r.Label),
+				r.Count, r.Mean(), float64(r.P90), r.Max, r.Min, f.req.Topic, f.now)
+		},
+		name:    func(i int) string { return rows[i].Dimension + " " + rows[i].ID },
+		changed: func(int) { changed++ },
+	}.run(ctx, f.tx.Tx)
+	return changed, err
 }
 
 // noteForeign records one incident for all rows that belong to another topic.

@@ -102,16 +102,8 @@ func (f *flush) apply(ctx context.Context) error {
 	if err := f.writeTrips(ctx); err != nil {
 		return err
 	}
-	for i := range f.parts {
-		for _, in := range f.parts[i].Incidents {
-			added, err := addIncidentOnce(ctx, f.tx, in, f.now)
-			if err != nil {
-				return fmt.Errorf("partition %s: %w", f.parts[i].Partition, err)
-			}
-			if added {
-				f.recorded = append(f.recorded, in)
-			}
-		}
+	if err := f.writeIncidents(ctx); err != nil {
+		return err
 	}
 	return trimIncidents(ctx, f.tx, len(f.recorded))
 }
@@ -185,33 +177,41 @@ func prepared(ctx context.Context, tx *sql.Tx, query string, fn func(*sql.Stmt) 
 // looks is how many rows are written between two looks at the context.
 const looks = 128
 
-// eachRow runs a statement once for each of n rows. One statement per row costs
-// little more than one for many here, and an error names its row. row returns
-// the arguments, valid until its next call; changed is the number of rows that
-// the statements inserted or updated.
-func eachRow(
-	ctx context.Context, tx *sql.Tx, query string, n int, row func(i int) []any, name func(i int) string,
-) (changed int64, err error) {
-	if n == 0 {
-		return 0, nil
+// each is a statement to run once for each of n rows. One statement per row costs
+// little more than one for many here, and an error names its row.
+type each struct {
+	query string
+	n     int
+	// row returns the arguments, which are valid until its next call.
+	row func(i int) []any
+	// name tells the row in an error.
+	name func(i int) string
+	// changed is told of rows that were inserted or updated. Nil: nobody asks.
+	changed func(i int)
+}
+
+func (e each) run(ctx context.Context, tx *sql.Tx) error {
+	if e.n == 0 {
+		return nil
 	}
 	// The driver watches a context that can end by a goroutine for each
 	// statement, which costs as much as the statement; so look at it here.
 	quiet := context.WithoutCancel(ctx)
-	err = prepared(ctx, tx, query, func(stmt *sql.Stmt) error {
-		for i := range n {
+	return prepared(ctx, tx, e.query, func(stmt *sql.Stmt) error {
+		for i := range e.n {
 			if i%looks == 0 && ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			k, err := affected(stmt.ExecContext(quiet, row(i)...))
+			n, err := affected(stmt.ExecContext(quiet, e.row(i)...))
 			if err != nil {
-				return fmt.Errorf("%s: %w", name(i), err)
+				return fmt.Errorf("%s: %w", e.name(i), err)
 			}
-			changed += k
+			if n > 0 && e.changed != nil {
+				e.changed(i)
+			}
 		}
 		return nil
 	})
-	return changed, err
 }
 
 // affected is the number of rows that a statement changed.

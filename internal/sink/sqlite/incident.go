@@ -48,13 +48,20 @@ func addIncident(ctx context.Context, tx *sql.Tx, in sink.Incident, now string) 
 	return nil
 }
 
-// addIncidentOnce adds an incident unless one of the same content is kept.
-func addIncidentOnce(ctx context.Context, tx *sql.Tx, in sink.Incident, now string) (added bool, err error) {
-	n, err := affected(tx.ExecContext(ctx, insertIncidentOnce, incidentArgs(in, now)...))
-	if err != nil {
-		return false, fmt.Errorf("add incident %s: %w", in.Kind, err)
+// writeIncidents adds the incidents of a flush, but not one whose content is kept
+// already.
+func (f *flush) writeIncidents(ctx context.Context) error {
+	var ins []sink.Incident
+	for i := range f.parts {
+		ins = append(ins, f.parts[i].Incidents...)
 	}
-	return n > 0, nil
+	return each{
+		query:   insertIncidentOnce,
+		n:       len(ins),
+		row:     func(i int) []any { return incidentArgs(ins[i], f.now) },
+		name:    func(i int) string { return "incident " + ins[i].Kind },
+		changed: func(i int) { f.recorded = append(f.recorded, ins[i]) },
+	}.run(ctx, f.tx)
 }
 
 func incidentArgs(in sink.Incident, now string) []any {

@@ -60,13 +60,12 @@ func (f *flush) writeVehicles(ctx context.Context) error {
 	}
 	slices.SortStableFunc(rows, func(a, b *sink.Vehicle) int { return strings.Compare(a.VehicleID, b.VehicleID) })
 	args := make([]any, 0, 14)
-	_, err := eachRow(ctx, f.tx, upsertVehicle, len(rows), func(i int) []any {
+	return each{query: upsertVehicle, n: len(rows), row: func(i int) []any {
 		v := rows[i]
 		return append(args[:0], v.VehicleID, text(v.TripID), text(v.LineID), text(v.Operator), v.Latitude, v.Longitude,
 			number(v.Bearing), number(v.SpeedMPS), text(v.StopID), text(v.CurrentStatus), text(v.Occupancy),
 			sqlitefile.FormatTime(v.ObservedAt), v.Tie, f.now)
-	}, func(i int) string { return "vehicle " + rows[i].VehicleID })
-	return err
+	}, name: func(i int) string { return "vehicle " + rows[i].VehicleID }}.run(ctx, f.tx)
 }
 
 // writeTrips does the same for trips.
@@ -84,13 +83,12 @@ func (f *flush) writeTrips(ctx context.Context) error {
 		return strings.Compare(a.StartDate, b.StartDate)
 	})
 	args := make([]any, 0, 12)
-	_, err := eachRow(ctx, f.tx, upsertTrip, len(rows), func(i int) []any {
+	return each{query: upsertTrip, n: len(rows), row: func(i int) []any {
 		t := rows[i]
 		return append(args[:0], t.TripID, t.StartDate, text(t.LineID), text(t.Operator), text(t.StopID),
 			text(t.StationID), number(t.StopSequence), t.DelayS, instant(t.PredictedTime),
 			sqlitefile.FormatTime(t.ObservedAt), t.Tie, f.now)
-	}, func(i int) string { return "trip " + rows[i].TripID + " of " + strconv.Quote(rows[i].StartDate) })
-	return err
+	}, name: func(i int) string { return "trip " + rows[i].TripID + " of " + strconv.Quote(rows[i].StartDate) }}.run(ctx, f.tx)
 }
 
 // number is an optional number as an argument: nil is NULL.

@@ -214,7 +214,7 @@ func query[T any](
 ) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		stopped := false
-		err := each(ctx, tx, scan, func(v T) bool {
+		err := scanEach(ctx, tx, scan, func(v T) bool {
 			stopped = !yield(v, nil)
 			return !stopped
 		}, text, args...)
@@ -227,8 +227,8 @@ func query[T any](
 	}
 }
 
-// each calls yield with the rows of a statement until it returns false.
-func each[T any](
+// scanEach calls yield with the rows of a statement until it returns false.
+func scanEach[T any](
 	ctx context.Context, tx *sql.Tx, scan func(*sql.Rows) (T, error), yield func(T) bool, text string, args ...any,
 ) (err error) {
 	rows, err := tx.QueryContext(ctx, text, args...)
