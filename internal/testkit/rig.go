@@ -57,6 +57,7 @@ type Rig struct {
 	Sink       *sinksqlite.Sink
 	now        atomic.Int64
 	refuseDead atomic.Bool
+	gate       gate
 	trips      int
 }
 
@@ -71,6 +72,7 @@ func New(tb testing.TB, o Options) *Rig {
 	}
 	r := &Rig{tb: tb, Partitions: o.Partitions}
 	r.now.Store(T0)
+	r.gate.left = -1
 	ctx := tb.Context()
 	r.File = must(sqlitefile.Open(ctx, o.Path, sqlitefile.Options{}))(tb)
 	tb.Cleanup(func() { r.Close() })
@@ -165,6 +167,13 @@ func (r *Rig) Gap(partition int32, n int) {
 		n, partition, Arrivals)
 }
 
+// Recreate deletes the arrivals topic and creates it again, empty.
+func (r *Rig) Recreate() {
+	r.tb.Helper()
+	check(r.tb, r.Log.Delete(r.tb.Context(), Arrivals))
+	check(r.tb, r.Log.Create(r.tb.Context(), stream.TopicSpec{Name: Arrivals, Partitions: r.Partitions}))
+}
+
 // Trim removes the records below an offset from the log.
 func (r *Rig) Trim(partition int32, before int64) {
 	r.tb.Helper()
@@ -242,6 +251,19 @@ func (r *Rig) Start(change func(*processor.Config)) *Run {
 	go func() { run.done <- p.Run(ctx) }()
 	r.tb.Cleanup(func() { _ = run.Wait() })
 	return run
+}
+
+// Count is the sum of a counter of the run over its labels.
+func (u *Run) Count(name string) (n float64) {
+	u.tb.Helper()
+	for _, f := range must(u.Metrics.Registry().Gather())(u.tb) {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				n += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return n
 }
 
 // Wait stops the run and returns how it ended.
