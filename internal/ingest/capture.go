@@ -20,9 +20,9 @@ import (
 const BadGzip gtfsrt.Class = "bad_gzip"
 
 // Expand gives a body without its gzip compression, told by its content, or as it
-// is. The result has at most max bytes, whatever a body says of itself; an error
+// is. The result has at most limit bytes, whatever a body says of itself; an error
 // is a *[gtfsrt.DecodeError].
-func Expand(body []byte, max int) ([]byte, error) {
+func Expand(body []byte, limit int) ([]byte, error) {
 	if !bytes.HasPrefix(body, []byte("\x1f\x8b")) {
 		return body, nil
 	}
@@ -36,13 +36,13 @@ func Expand(body []byte, max int) ([]byte, error) {
 	if err != nil {
 		return nil, fail(err)
 	}
-	out, err := io.ReadAll(io.LimitReader(r, int64(max)+1))
+	out, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	switch {
 	case err != nil:
 		return nil, fail(err)
-	case len(out) > max:
+	case len(out) > limit:
 		return nil, &gtfsrt.DecodeError{
-			Class: gtfsrt.TooLarge, Detail: fmt.Sprintf("more than %d bytes when decompressed", max),
+			Class: gtfsrt.TooLarge, Detail: fmt.Sprintf("more than %d bytes when decompressed", limit),
 			Hint: "look whether the feed is what it should be; nothing of it was used",
 		}
 	}

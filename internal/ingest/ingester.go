@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/peil-stream/peil/event"
@@ -200,7 +201,7 @@ func (i *Ingester) Publish(ctx context.Context, s *gtfsrt.Snapshot, fetched time
 		}
 	}
 	r.Heartbeats = len(beats)
-	if err := i.publish(ctx, delta, append(extra[:len(extra):len(extra)], beats...), &r); err != nil {
+	if err := i.publish(ctx, delta, append(slices.Clip(extra), beats...), &r); err != nil {
 		return r, i.die("publish snapshot", err)
 	}
 	i.report(&r)

@@ -118,14 +118,10 @@ func Replay(ctx context.Context, ing *Ingester, o Options) (Report, error) {
 	if p.o.Sleep == nil {
 		p.o.Sleep = sleep
 	}
-	err := p.run(ctx)
-	if ctx.Err() != nil {
-		p.report.Interrupted = true
-		return p.report, nil
-	}
-	if err != nil {
+	if err := p.run(ctx); err != nil && ctx.Err() == nil {
 		return p.report, fmt.Errorf("replay: %w", err)
 	}
+	p.report.Interrupted = ctx.Err() != nil
 	return p.report, nil
 }
 
@@ -188,14 +184,8 @@ func (p *player) look(path string) (r recorded, ok bool) {
 		p.skip(path, NoCapture)
 		return r, false
 	}
-	body, err := readCapture(path)
-	if err != nil {
-		p.fail(path, err)
-		return r, false
-	}
-	head, err := gtfsrt.Peek(body)
-	if err != nil {
-		p.fail(path, err)
+	head, ok := readAs(p, path, gtfsrt.Peek)
+	if !ok {
 		return r, false
 	}
 	r = recorded{path: path, header: head.Header, assume: kindByName(path)}
@@ -207,6 +197,21 @@ func (p *player) look(path string) (r recorded, ok bool) {
 		return r, false
 	}
 	return r, true
+}
+
+// readAs reads a file, or notes why that is not possible.
+func readAs[T any](p *player, path string, decode func([]byte) (*T, error)) (*T, bool) {
+	body, err := readCapture(path)
+	if err != nil {
+		p.fail(path, err)
+		return nil, false
+	}
+	out, err := decode(body)
+	if err != nil {
+		p.fail(path, err)
+		return nil, false
+	}
+	return out, true
 }
 
 func (p *player) skip(path string, reason SkipReason) {
@@ -227,16 +232,16 @@ func (p *player) fail(path string, err error) {
 func (p *player) admit(snapshots []recorded) error {
 	var before *BeforeError
 	for k := range [2]gtfsrt.Kind{} {
-		ends, any := gtfsrt.NoTime, false
+		ends, found := gtfsrt.NoTime, false
 		for _, s := range snapshots {
 			if s.kinds[k] {
-				any = true
+				found = true
 				ends = max(ends, s.order())
 			}
 		}
 		last := p.ing.Last(gtfsrt.Kind(k))
 		switch {
-		case !any:
+		case !found:
 		case last == gtfsrt.NoTime || ends >= last:
 			return nil
 		default:
@@ -259,8 +264,8 @@ func (p *player) play(ctx context.Context, snapshots []recorded) error {
 	for n, r := range snapshots {
 		if p.news(r) {
 			p.o.Sleep(ctx, pace.wait(r.header))
-			if ctx.Err() != nil {
-				return nil
+			if err := ctx.Err(); err != nil {
+				return err
 			}
 			if err := p.one(ctx, r); err != nil {
 				return fmt.Errorf("%s: %w", r.path, err)
@@ -293,14 +298,8 @@ func (p *player) notNewer(path string) {
 // one publishes one snapshot. A file that has changed since its head was read is
 // judged anew.
 func (p *player) one(ctx context.Context, r recorded) error {
-	body, err := readCapture(r.path)
-	if err != nil {
-		p.fail(r.path, err)
-		return nil
-	}
-	s, err := gtfsrt.Decode(body)
-	if err != nil {
-		p.fail(r.path, err)
+	s, ok := readAs(p, r.path, gtfsrt.Decode)
+	if !ok {
 		return nil
 	}
 	s.Assume = r.assume

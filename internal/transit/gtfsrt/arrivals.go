@@ -1,11 +1,7 @@
 package gtfsrt
 
-import (
-	"github.com/peil-stream/peil/event"
-)
-
-// diffArrivals publishes the arrivals of a trip at stops that have been passed,
-// and remembers its predictions for stops that have not.
+// diffArrivals remembers what is predicted for the stops of a trip, until they are
+// passed.
 func (d *Differ) diffArrivals(work *tripWork, m *tripMemory, known bool, t *Delta) {
 	if len(d.stops) == 0 {
 		d.cancelWaiting(work, m, known, t)
@@ -34,20 +30,18 @@ func (d *Differ) diffArrivals(work *tripWork, m *tripMemory, known bool, t *Delt
 	}
 }
 
-// diffArrival handles a stop with time and delay.
+// diffArrival remembers the prediction for a stop with time and delay, or counts a
+// correction of what was published.
 func (d *Differ) diffArrival(work *tripWork, m *tripMemory, known bool, stop *currentStop, at int, remembered bool, t *Delta) {
 	now := stopMemory{id: stop.id, observation: observation{
 		hasDelay: true, hasTime: true, delay: stop.delay, time: stop.time,
 	}}
-	passed := stop.time*msPerSecond <= t.header
 	switch {
 	case remembered && m.stops[at].published:
 		if m.stops[at].observation == now.observation {
 			return
 		}
 		t.Stats.Tally[ArrivalCorrected]++
-		now.published = true
-	case passed:
 		now.published = true
 	default:
 		if stop.id.sequence >= 0 {
@@ -61,18 +55,12 @@ func (d *Differ) diffArrival(work *tripWork, m *tripMemory, known bool, stop *cu
 		t.Stats.Tally[StopsOverBound]++
 		return
 	}
-	first := now.published && (!remembered || !m.stops[at].published)
-	c := t.touchTrip(work.key, m, known)
-	if !now.published {
-		m.route, m.realtime = stop.route, stop.live
-	}
+	t.touchTrip(work.key, m, known)
+	m.route, m.realtime = stop.route, stop.live
 	if remembered {
 		m.stops[at] = now
 	} else {
 		m.stops = append(m.stops, now)
-	}
-	if first {
-		d.emit(t, c, stop, stop.time*msPerSecond)
 	}
 }
 
@@ -103,36 +91,36 @@ func sweep(m *tripMemory) {
 	m.stops = kept
 }
 
-// publishPassed publishes the remembered predictions of stops that have been
-// passed and that the feed no longer tells, with their trip or without.
+// publishPassed publishes what is remembered of stops that have been passed: those
+// that the snapshot tells, and those that it tells no more, with their trip or
+// without.
 func (d *Differ) publishPassed(t *Delta) {
 	for key, m := range d.trips {
 		if t.header/msPerSecond-m.seen >= forgetAfter {
 			continue
 		}
+		var fields *tripFields
 		for i := range m.stops {
 			s := &m.stops[i]
 			if s.published || s.time*msPerSecond > t.header {
 				continue
 			}
+			if fields == nil {
+				fields = d.remembered(key, m)
+			}
 			c := t.touchTrip(key, m, true)
-			stop := d.remembered(key, m, s)
-			s.published, s.stop = true, ""
+			stop := currentStop{id: s.id, stopID: s.stop + s.id.stop, fields: fields, said: said{observation: s.observation}}
+			s.published, s.stop = true, "" // of the two texts above one is empty
 			d.emit(t, c, &stop, s.time*msPerSecond)
 		}
 	}
 }
 
-// remembered makes a stop again from what is remembered of it.
-func (d *Differ) remembered(key string, m *tripMemory, s *stopMemory) currentStop {
+// remembered makes the fields of a trip's events from its key and its memory.
+func (d *Differ) remembered(key string, m *tripMemory) *tripFields {
 	tripID, startDate, _ := splitTripKey(key) // load has checked it
-	fields := &tripFields{startDate: []byte(startDate)}
-	fields.tripID, _ = d.ids.id(tripID) // it was checked when it was remembered
-	fields.line, fields.operator, _ = d.ids.line(m.route, m.realtime)
-	stop := currentStop{id: s.id, stopID: s.stop, fields: fields, said: said{observation: s.observation}}
-	if s.id.sequence < 0 {
-		stop.stopID = s.id.stop
-	}
-	stop.status = event.None
-	return stop
+	f := &tripFields{startDate: []byte(startDate)}
+	f.tripID, _ = d.ids.id(tripID) // it was checked when it was remembered
+	f.line, f.operator, _ = d.ids.line(m.route, m.realtime)
+	return f
 }

@@ -419,6 +419,15 @@ func TestMemoryForgets(t *testing.T) {
 		t.Errorf("a forgotten trip and vehicle are news: %v", says(events))
 	}
 
+	// The time it was last seen lags in the memory, by less than an hour.
+	b = newBench(t, gtfsrt.Predictions)
+	b.poll(feed(0, trip("a", 0, stop(1, 600, 5))))
+	b.poll(feed(hour-1, trip("a", 0, stop(1, 600, 5))))
+	b.poll(feed(hour-1+24*hour, trip("b", 0, stop(1, 600, 5))))
+	if len(b.store) != 3 {
+		t.Errorf("forgotten a day after it was last seen, not later: %d keys", len(b.store))
+	}
+
 	b = newBench(t, gtfsrt.Predictions)
 	b.cfg.Remembered = 2
 	b.restart()

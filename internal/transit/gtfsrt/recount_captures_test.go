@@ -205,3 +205,59 @@ func TestCapturesAgainstRecount(t *testing.T) {
 		})
 	}
 }
+
+// TestVehiclesAgainstRecount counts positions again: of each vehicle the newest
+// one of a snapshot, if anything of it changed and it is not older than the last.
+func TestVehiclesAgainstRecount(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		pattern string
+		want    int
+	}{
+		{"us-soundtransit-2023/vehicle_position_*.json", 82},
+		{"us-caltrain-2023/*.pb", 14},
+		{"us-mbta-enhanced-json/*.gz", 1_844},
+		{"us-nyct-subway-2024/l-train/*.pb", 0}, // vehicles without positions
+	} {
+		t.Run(test.pattern, func(t *testing.T) {
+			t.Parallel()
+			messages, bodies := capture(t, test.pattern)
+			said, dated := map[string]string{}, map[string]uint64{}
+			want := 0
+			for _, m := range messages {
+				lines, newest := map[string]string{}, map[string]uint64{}
+				for _, e := range m.GetEntity() {
+					v := e.GetVehicle()
+					if v.GetPosition() == nil || v.GetPosition().GetLatitude() == 0 {
+						continue
+					}
+					id := v.GetVehicle().GetId()
+					at := min(v.GetTimestamp(), m.GetHeader().GetTimestamp())
+					if at >= newest[id] {
+						newest[id] = at
+						lines[id] = fmt.Sprint(v.GetTrip().GetTripId(), v.GetTrip().GetRouteId(), v.GetStopId(), v.CurrentStatus, v.OccupancyStatus, v.GetPosition(), v.GetTimestamp())
+					}
+				}
+				for id, l := range lines {
+					if said[id] != l && newest[id] >= dated[id] {
+						said[id], dated[id] = l, newest[id]
+						want++
+					}
+				}
+			}
+			b := newBench(t, gtfsrt.Predictions)
+			got := 0
+			for i := range bodies {
+				events, _ := b.poll(messages[i])
+				for _, e := range events {
+					if e.Position != nil {
+						got++
+					}
+				}
+			}
+			if got != want || got != test.want {
+				t.Errorf("%d positions, the recount has %d, want %d", got, want, test.want)
+			}
+		})
+	}
+}
