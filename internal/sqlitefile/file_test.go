@@ -339,7 +339,7 @@ func TestQueueOrder(t *testing.T) {
 			synctest.Wait()
 		}
 		// The fourth gives up in fake time while the queue is held.
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		if err := first.Commit(); err != nil {
 			t.Fatal(err)
 		}

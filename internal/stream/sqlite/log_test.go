@@ -385,7 +385,7 @@ func TestRevokeHoldsTheGroup(t *testing.T) {
 		ctx2, cancel2 := context.WithCancel(t.Context())
 		go run(ctx2, "second")
 		synctest.Wait()
-		time.Sleep(time.Hour) // the second one stands by
+		<-time.After(time.Hour) // the second one stands by
 		cancel()
 		for _, want := range []string{"first assigned at 0s", "first revoked at 1h0m30s", "second assigned at 1h0m30s"} {
 			if got := <-events; got != want {
@@ -394,7 +394,7 @@ func TestRevokeHoldsTheGroup(t *testing.T) {
 		}
 		cancel2()
 		synctest.Wait()
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if got := <-events; got != "second revoked at 1h1m0s" {
 			t.Errorf("%q", got)
 		}

@@ -124,9 +124,15 @@ func memberHandOver(ctx context.Context, h *Harness) error {
 	if err != nil {
 		return errors.Join(err, first.stop(ctx))
 	}
-	// Whatever the log gave the second member meanwhile, it has all once it is
-	// alone.
-	err = errors.Join(first.stop(ctx), second.wait(ctx, "all partitions of the first", holdsAll(second)))
+	// Time for the second member to be given what it must not have. Whatever it
+	// was given meanwhile, it has all once it is alone.
+	noise, err := h.topic(ctx, "noise", 1)
+	for range 20 {
+		if err == nil {
+			err = h.Log.Append(ctx, texts(noise, 0, "x")...)
+		}
+	}
+	err = errors.Join(err, first.stop(ctx), second.wait(ctx, "all partitions of the first", holdsAll(second)))
 	for i := range int32(partitions) {
 		p := stream.Partition{Topic: topic, Index: i}
 		if err == nil {
