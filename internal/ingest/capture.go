@@ -84,32 +84,52 @@ func kindByName(path string) gtfsrt.Kind {
 }
 
 // listFiles gives all files at and below the paths, each once, sorted. A path
-// that is missing, or a folder that cannot be read, is an error.
+// that is missing, or a folder that cannot be read, is an error; a file that
+// cannot be read is one only when it is its turn.
 func listFiles(ctx context.Context, paths []string) ([]string, error) {
 	if len(paths) == 0 {
 		return nil, errors.New("no files or folders to play")
 	}
 	var out []string
-	for _, root := range paths {
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case entry.IsDir():
-				return nil
-			}
-			info, err := os.Stat(path) // through a symbolic link
-			if err == nil && info.Mode().IsRegular() {
-				out = append(out, filepath.Clean(path))
-			}
-			return err
-		})
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("look for captures: %w", err)
+		case !info.IsDir():
+			out = append(out, filepath.Clean(path))
+			continue
+		}
+		below, err := listFolder(ctx, path)
 		if err != nil {
 			return nil, fmt.Errorf("look for captures: %w", err)
 		}
+		out = append(out, below...)
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil
+}
+
+// listFolder gives all files below a folder. Links to files are followed, links to
+// folders are not, but for the folder itself.
+func listFolder(ctx context.Context, folder string) (out []string, err error) {
+	folder, err = filepath.EvalSymlinks(folder)
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case entry.IsDir():
+			return nil
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode().IsRegular() {
+			out = append(out, path)
+		}
+		return nil
+	})
+	return out, err
 }

@@ -215,6 +215,27 @@ func TestReplayRefuses(t *testing.T) {
 	wantSays(t, r, arrivals)
 }
 
+// TestReplayLinks holds that a link to a folder is played, and that a file which
+// cannot be read is named and costs only itself.
+func TestReplayLinks(t *testing.T) {
+	t.Parallel()
+	dir, elsewhere := write(t, polls(t, 10, 20)), t.TempDir()
+	for link, target := range map[string]string{
+		filepath.Join(elsewhere, "latest"): dir,
+		filepath.Join(dir, "dangling.pb"):  filepath.Join(dir, "nowhere"),
+		filepath.Join(dir, "loop"):         dir,
+	} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRig(t, 1)
+	report := r.replay(r.open(), ingest.Options{Paths: []string{filepath.Join(elsewhere, "latest")}})
+	if report.Snapshots != 2 || report.Failed != 1 || !errors.Is(report.Failures[0].Err, fs.ErrNotExist) {
+		t.Errorf("report %+v", report)
+	}
+}
+
 // TestReplaySpeed holds how long a replay waits: as recorded, divided by the
 // speed, less the time that publishing took.
 func TestReplaySpeed(t *testing.T) {
