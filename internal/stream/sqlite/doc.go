@@ -3,13 +3,13 @@
 // file; others read it beside it.
 //
 // Records are not rows. Each append writes, for each partition it touches, rows
-// of up to 64 KiB of records in a small encoding (see chunk.go). Reading is ten
-// times and appending five times as fast as with a row for each record (7.0
-// against 0.7 million records of 188 bytes a second; 48 against 231 ms for
-// 57,000 records), and the file takes half the room; the price is that the
-// records cannot be seen with plain SQL. The primary key holds a chunk's last
-// offset, so "from this offset on" is one range of the index, whether or not the
-// offset lies inside of a chunk or in a gap.
+// of up to 64 KiB of records in a small encoding (see chunk.go). Getting a
+// million records of 188 bytes through the driver so takes 0.15 s instead of
+// 1.4 s with a row for each record, and writing 57,000 of 200 bytes 48 ms instead
+// of 231 ms; the file is about as large. The price is that the records cannot be
+// seen with plain SQL. The primary key holds a chunk's last offset, so "from this
+// offset on" is one range of the index, whether or not the offset lies inside of
+// a chunk or in a gap.
 //
 // Invariants, beside those of package stream:
 //
