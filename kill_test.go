@@ -6,11 +6,11 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +20,7 @@ import (
 	"github.com/peil-stream/peil/internal/sqlitefile"
 	"github.com/peil-stream/peil/internal/stream"
 	streamsqlite "github.com/peil-stream/peil/internal/stream/sqlite"
+	"github.com/peil-stream/peil/internal/testkit"
 )
 
 // TestMain lets the test binary be peil itself, so that a test can kill a real
@@ -77,7 +78,7 @@ func batchOf(short bool) batch {
 
 func (b batch) command(dir string) []string {
 	return []string{
-		"demo", "--data-dir", dir, "--seed", "7", "--from", "2026-03-02T06:00:00Z", "--polls", fmt.Sprint(b.polls),
+		"demo", "--data-dir", dir, "--seed", "7", "--from", "2026-03-02T06:00:00Z", "--polls", strconv.Itoa(b.polls),
 	}
 }
 
@@ -158,7 +159,9 @@ func (b batch) killOnce(t *testing.T, dir string, random *rand.Rand) (finished b
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			<-done
+			if err := <-done; err == nil {
+				return true // it had ended just before
+			}
 			return false
 		}
 	}
@@ -184,19 +187,13 @@ func withFile(t *testing.T, dir string, fn func(ctx context.Context, f *sqlitefi
 	return true
 }
 
-// query runs a query that gives one integer; a table that is not there yet is 0.
+// query runs a query that gives one integer; a table or file that is not there
+// yet is 0.
 func query(t *testing.T, dir, q string) int64 {
 	t.Helper()
 	var n sql.NullInt64
-	withFile(t, dir, func(ctx context.Context, f *sqlitefile.File) {
-		tx, end, err := f.BeginRead(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+	inTables(t, dir, func(ctx context.Context, tx *sql.Tx) {
 		if err := tx.QueryRowContext(ctx, q).Scan(&n); err != nil && !strings.Contains(err.Error(), "no such table") {
-			t.Fatal(err)
-		}
-		if err := end(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -222,11 +219,7 @@ func openAndMerged(t *testing.T, dir string) bool {
 func dump(t *testing.T, dir string) string {
 	t.Helper()
 	var out strings.Builder
-	if !withFile(t, dir, func(ctx context.Context, f *sqlitefile.File) {
-		tx, end, err := f.BeginRead(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+	if !inTables(t, dir, func(_ context.Context, tx *sql.Tx) {
 		for _, q := range []string{
 			"SELECT window_start, window_end, dimension, dimension_id, operator, event_count, mean_delay_s, p90_delay_s, max_delay_s, min_delay_s, topic FROM delay_aggregates ORDER BY 1, 3, 4",
 			"SELECT vehicle_id, trip_id, line_id, operator, latitude, longitude, bearing, speed_mps, stop_id, current_status, occupancy, observed_at, tie FROM vehicle_latest ORDER BY 1",
@@ -234,45 +227,12 @@ func dump(t *testing.T, dir string) string {
 			"SELECT window_start, topic, partition, window_end, first_offset, through_offset, records, origin, merged_at IS NOT NULL FROM window_segments ORDER BY 1, 2, 3",
 			"SELECT topic, partition, next_offset, position, watermark, final_to, accepted, late, dead, ignored FROM consumer_offsets ORDER BY 1, 2",
 		} {
-			writeRows(ctx, t, &out, tx, q)
-		}
-		if err := end(); err != nil {
-			t.Fatal(err)
+			testkit.WriteRows(t, &out, tx, q)
 		}
 	}) {
 		t.Fatalf("%s cannot be read", dir)
 	}
 	return out.String()
-}
-
-func writeRows(ctx context.Context, t *testing.T, out io.Writer, tx *sql.Tx, q string) {
-	t.Helper()
-	rows, err := tx.QueryContext(ctx, q)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}()
-	cols, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rows.Next() {
-		cells := make([]any, len(cols))
-		for i := range cells {
-			cells[i] = new(any)
-		}
-		if err := rows.Scan(cells...); err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range cells {
-			fmt.Fprintf(out, "%s=%v ", cols[i], *(c.(*any)))
-		}
-		fmt.Fprintln(out)
-	}
 }
 
 func firstDifference(want, got string) string {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/peil-stream/peil/internal/sqlitefile"
+	"github.com/peil-stream/peil/internal/testkit"
 )
 
 // dutchNetwork is the capture of the whole Dutch network, 30 November 2014.
@@ -27,7 +29,7 @@ func replayDutch(t *testing.T, partitions int, closed bool) (dir, out string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "data")
 	args := []string{
-		"run", "--data-dir", dir, "--partitions", fmt.Sprint(partitions),
+		"run", "--data-dir", dir, "--partitions", strconv.Itoa(partitions),
 		"--replay", dutchNetwork, "--feed", "nl", "--emit", "arrivals", "--until-done",
 	}
 	if closed {
@@ -113,23 +115,26 @@ func TestDutchNetworkWithoutClosingIt(t *testing.T) {
 func readRows(t *testing.T, dir, q string) string {
 	t.Helper()
 	var b strings.Builder
-	inTables(t, dir, func(ctx context.Context, tx *sql.Tx) { writeRows(ctx, t, &b, tx, q) })
+	inTables(t, dir, func(_ context.Context, tx *sql.Tx) { testkit.WriteRows(t, &b, tx, q) })
 	return b.String()
 }
 
 func scanRow(t *testing.T, dir, q string, into ...any) {
 	t.Helper()
-	inTables(t, dir, func(ctx context.Context, tx *sql.Tx) {
+	if !inTables(t, dir, func(ctx context.Context, tx *sql.Tx) {
 		if err := tx.QueryRowContext(ctx, q).Scan(into...); err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}
-	})
+	}) {
+		t.Fatalf("%s cannot be read", dir)
+	}
 }
 
-// inTables runs a function in a read transaction of a data folder.
-func inTables(t *testing.T, dir string, fn func(context.Context, *sql.Tx)) {
+// inTables runs a function in a read transaction of a data folder; false: there
+// is nothing to read yet.
+func inTables(t *testing.T, dir string, fn func(context.Context, *sql.Tx)) bool {
 	t.Helper()
-	if !withFile(t, dir, func(ctx context.Context, f *sqlitefile.File) {
+	return withFile(t, dir, func(ctx context.Context, f *sqlitefile.File) {
 		tx, end, err := f.BeginRead(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +143,5 @@ func inTables(t *testing.T, dir string, fn func(context.Context, *sql.Tx)) {
 		if err := end(); err != nil {
 			t.Fatal(err)
 		}
-	}) {
-		t.Fatalf("%s cannot be read", dir)
-	}
+	})
 }

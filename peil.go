@@ -230,7 +230,7 @@ func (i *Instance) feed(ctx context.Context, b *backend) error {
 
 // specs are the topics that must exist.
 func (i *Instance) specs() []stream.TopicSpec {
-	n := int32(i.cfg.Settings.Topics.Partitions) //nolint:gosec // validated: 1 to 1000
+	n := int32(i.cfg.Settings.Topics.Partitions) // validated: 1 to 1000
 	var specs []stream.TopicSpec
 	for _, name := range i.names() {
 		specs = append(specs, stream.TopicSpec{Name: name, Partitions: n}, stream.TopicSpec{Name: dlq.Topic(name), Partitions: n})

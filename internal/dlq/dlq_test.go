@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -165,7 +166,7 @@ func TestWriterAcknowledgesOnlyWhatIsDurable(t *testing.T) {
 			t.Fatalf("%d messages, want 1200", len(log.got))
 		}
 		for i, m := range log.got {
-			if string(m.Value) != fmt.Sprint(i) {
+			if string(m.Value) != strconv.Itoa(i) {
 				t.Fatalf("message %d is %s", i, m.Value)
 			}
 		}

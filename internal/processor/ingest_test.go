@@ -16,7 +16,7 @@ import (
 // snapshot is a feed of trip updates with a header time of T0+at.
 func snapshot(at int64, entities ...*pb.FeedEntity) *pb.FeedMessage {
 	return &pb.FeedMessage{
-		Header: &pb.FeedHeader{GtfsRealtimeVersion: proto.String("2.0"), Timestamp: proto.Uint64(uint64(testkit.T0/1000 + at))},
+		Header: &pb.FeedHeader{GtfsRealtimeVersion: new("2.0"), Timestamp: new(uint64(testkit.T0/1000 + at))},
 		Entity: entities,
 	}
 }
@@ -25,18 +25,18 @@ func snapshot(at int64, entities ...*pb.FeedEntity) *pb.FeedMessage {
 // for none, and predicted the time of the arrival, both from T0.
 func update(id, trip string, at, predicted int64, delay int32) *pb.FeedEntity {
 	u := &pb.TripUpdate{
-		Trip: &pb.TripDescriptor{TripId: proto.String(trip), StartDate: proto.String("20260921"), RouteId: proto.String("1")},
+		Trip: &pb.TripDescriptor{TripId: new(trip), StartDate: new("20260921"), RouteId: new("1")},
 		StopTimeUpdate: []*pb.TripUpdate_StopTimeUpdate{{
-			StopSequence: proto.Uint32(1), StopId: proto.String("s"),
-			Arrival: &pb.TripUpdate_StopTimeEvent{Delay: proto.Int32(delay), Time: proto.Int64(testkit.T0/1000 + predicted)},
+			StopSequence: proto.Uint32(1), StopId: new("s"),
+			Arrival: &pb.TripUpdate_StopTimeEvent{Delay: new(delay), Time: proto.Int64(testkit.T0/1000 + predicted)},
 		}},
 	}
 	if at != 0 {
-		u.Timestamp = proto.Uint64(uint64(testkit.T0/1000 + at))
+		u.Timestamp = new(uint64(testkit.T0/1000 + at))
 	}
 	e := &pb.FeedEntity{TripUpdate: u}
 	if id != "" {
-		e.Id = proto.String(id)
+		e.Id = new(id)
 	}
 	return e
 }

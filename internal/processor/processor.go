@@ -164,7 +164,7 @@ func (p *Processor) Assigned(ctx context.Context, as []*stream.Assignment) error
 		p.mu.Lock()
 		p.tasks[a.Partition] = t
 		p.mu.Unlock()
-		go t.run() // Revoked and Lost wait for it
+		go t.run() //nolint:contextcheck // it lives until Revoked or Lost, which wait for it, not until ctx is done
 	}
 	p.ready.Store(true)
 	return nil

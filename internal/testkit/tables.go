@@ -1,8 +1,12 @@
 package testkit
 
 import (
+	"database/sql"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"testing"
 
 	"github.com/peil-stream/peil/internal/sink"
 	"github.com/peil-stream/peil/internal/stream"
@@ -112,23 +116,35 @@ func (r *Rig) Dump() string {
 		{"consumer_offsets", "SELECT topic, partition, group_id, next_offset, position, leader_epoch, watermark, final_to, accepted, late, dead, ignored, fingerprint FROM consumer_offsets ORDER BY 1, 2"},
 	} {
 		fmt.Fprintf(&out, "== %s\n", q.name)
-		rows, err := tx.QueryContext(r.tb.Context(), q.sql)
-		check(r.tb, err)
-		cols, err := rows.Columns()
-		check(r.tb, err)
-		for rows.Next() {
-			vals := make([]any, len(cols))
-			for i := range vals {
-				vals[i] = new(any)
-			}
-			check(r.tb, rows.Scan(vals...))
-			for i := range vals {
-				fmt.Fprintf(&out, "%v|", *(vals[i].(*any)))
-			}
-			out.WriteByte('\n')
-		}
-		check(r.tb, rows.Err())
-		check(r.tb, rows.Close())
+		WriteRows(r.tb, &out, tx, q.sql)
 	}
 	return out.String()
+}
+
+// WriteRows writes the rows of a query as text, one a line, each cell with the
+// name of its column.
+func WriteRows(tb testing.TB, out io.Writer, tx *sql.Tx, query string) {
+	tb.Helper()
+	rows, err := tx.QueryContext(tb.Context(), query)
+	check(tb, err)
+	defer func() { check(tb, errors.Join(rows.Err(), rows.Close())) }()
+	cols, err := rows.Columns()
+	check(tb, err)
+	for rows.Next() {
+		cells := make([]any, len(cols))
+		for i := range cells {
+			cells[i] = new(any)
+		}
+		check(tb, rows.Scan(cells...))
+		for i := range cells {
+			cell, ok := cells[i].(*any)
+			if !ok {
+				tb.Fatalf("cell %d is a %T", i, cells[i])
+			}
+			_, err := fmt.Fprintf(out, "%s=%v ", cols[i], *cell)
+			check(tb, err)
+		}
+		_, err := io.WriteString(out, "\n")
+		check(tb, err)
+	}
 }

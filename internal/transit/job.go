@@ -132,8 +132,8 @@ func (a *arrivals) Decode(rec *stream.Record, out *job.Decoded) {
 	if len(p.Operator) > 0 {
 		g = append(g, window.Cell{Dimension: DimensionOperator, ID: p.Operator})
 	}
-	a.group = append(g, window.Cell{Dimension: DimensionNetwork, ID: p.Feed})
-	out.Record.Group = a.group
+	g = append(g, window.Cell{Dimension: DimensionNetwork, ID: p.Feed})
+	a.group, out.Record.Group = g, g
 	if len(p.StationID) > 0 {
 		out.Record.Extra = window.Cell{Dimension: DimensionStation, ID: p.StationID}
 	}
