@@ -115,6 +115,7 @@ func (a *arrivals) Decode(rec *stream.Record, out *job.Decoded) {
 		return
 	}
 	if err := event.JudgeTime(p.Timestamp, rec.Timestamp, a.maxSkew); err != nil {
+		p.TripID = nil
 		dead(out, err)
 		return
 	}
@@ -157,6 +158,7 @@ func (v *positions) Decode(rec *stream.Record, out *job.Decoded) {
 		return
 	}
 	if err := event.JudgeTime(p.Timestamp, rec.Timestamp, v.maxSkew); err != nil {
+		p.VehicleID = nil
 		dead(out, err)
 		return
 	}
