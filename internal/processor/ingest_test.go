@@ -28,7 +28,7 @@ func update(id, trip string, at, predicted int64, delay int32) *pb.FeedEntity {
 		Trip: &pb.TripDescriptor{TripId: new(trip), StartDate: new("20260921"), RouteId: new("1")},
 		StopTimeUpdate: []*pb.TripUpdate_StopTimeUpdate{{
 			StopSequence: proto.Uint32(1), StopId: new("s"),
-			Arrival: &pb.TripUpdate_StopTimeEvent{Delay: new(delay), Time: proto.Int64(testkit.T0/1000 + predicted)},
+			Arrival: &pb.TripUpdate_StopTimeEvent{Delay: new(delay), Time: new(testkit.T0/1000 + predicted)},
 		}},
 	}
 	if at != 0 {

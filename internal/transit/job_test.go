@@ -61,8 +61,11 @@ func TestAPredictionGoesIntoTheDimensionsThatItNames(t *testing.T) {
 		want        []string
 		label       string
 	}{
-		{"all", head + `,"line_id":"nl:l","operator":"nl:o","station_id":"nl:st","stop_id":"nl:s"}`,
-			[]string{"line=nl:l", "operator=nl:o", "network=nl", "station=nl:st"}, "nl:o"},
+		{
+			"all", head + `,"line_id":"nl:l","operator":"nl:o","station_id":"nl:st","stop_id":"nl:s"}`,
+			[]string{"line=nl:l", "operator=nl:o", "network=nl", "station=nl:st"},
+			"nl:o",
+		},
 		{"no line", head + `,"operator":"nl:o","station_id":"nl:st"}`, []string{"operator=nl:o", "network=nl", "station=nl:st"}, "nl:o"},
 		{"no operator", head + `,"line_id":"nl:l","station_id":"nl:st"}`, []string{"line=nl:l", "network=nl", "station=nl:st"}, ""},
 		{"a stop is no station", head + `,"stop_id":"nl:s"}`, []string{"network=nl"}, ""},
