@@ -63,7 +63,6 @@ func exitCode(err error) int {
 // batch is how much is killed how often.
 type batch struct {
 	polls, kills, between int
-	grow                  int64 // records that the log grows at most between two kills
 	observations          int
 }
 
@@ -71,9 +70,9 @@ type batch struct {
 // half an hour.
 func batchOf(short bool) batch {
 	if short {
-		return batch{polls: 60, kills: 4, between: 1, grow: 30_000, observations: 80_000}
+		return batch{polls: 60, kills: 4, between: 1, observations: 80_000}
 	}
-	return batch{polls: 240, kills: 15, between: 5, grow: 40_000, observations: 500_000}
+	return batch{polls: 240, kills: 15, between: 5, observations: 500_000}
 }
 
 func (b batch) command(dir string) []string {
@@ -89,7 +88,7 @@ func TestKillAndRestart(t *testing.T) {
 	b := batchOf(testing.Short())
 	whole := filepath.Join(t.TempDir(), "whole")
 	run(t, 0, b.command(whole)...)
-	want := dump(t, whole)
+	want, size := dump(t, whole), logEnd(t, whole)
 
 	dir := filepath.Join(t.TempDir(), "killed")
 	random := rand.New(rand.NewPCG(1, 2))
@@ -98,7 +97,8 @@ func TestKillAndRestart(t *testing.T) {
 		if try == 60 {
 			t.Fatalf("only %d kills, %d of them with one window open and another merged", kills, between)
 		}
-		finished := b.killOnce(t, dir, random)
+		left := size - logEnd(t, dir)
+		finished := b.killOnce(t, dir, random.Int64N(left/int64(max(b.kills-kills, 1)+2)))
 		if finished {
 			t.Fatalf("the batch ended after %d kills: it must be killed more quickly", kills)
 		}
@@ -125,9 +125,9 @@ func TestKillAndRestart(t *testing.T) {
 	}
 }
 
-// killOnce starts the batch, waits until the log has grown by a random number of
-// records, and kills it, unless it has finished before.
-func (b batch) killOnce(t *testing.T, dir string, random *rand.Rand) (finished bool) {
+// killOnce starts the batch, waits until the log has grown by more than a number
+// of records, and kills it, unless it has finished before.
+func (b batch) killOnce(t *testing.T, dir string, grow int64) (finished bool) {
 	t.Helper()
 	before := logEnd(t, dir)
 	cmd := peilCommand(t.Context(), b.command(dir)...)
@@ -138,10 +138,9 @@ func (b batch) killOnce(t *testing.T, dir string, random *rand.Rand) (finished b
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	grow := 2000 + random.Int64N(b.grow)
 	deadline := time.NewTimer(time.Minute)
 	defer deadline.Stop()
-	poll := time.NewTicker(2 * time.Millisecond)
+	poll := time.NewTicker(time.Millisecond)
 	defer poll.Stop()
 	for {
 		select {
@@ -153,16 +152,13 @@ func (b batch) killOnce(t *testing.T, dir string, random *rand.Rand) (finished b
 		case <-deadline.C:
 			t.Fatalf("the log does not grow:\n%s", &out)
 		case <-poll.C:
-			if logEnd(t, dir) < before+grow {
+			if logEnd(t, dir) <= before+grow {
 				continue
 			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			if err := <-done; err == nil {
-				return true // it had ended just before
-			}
-			return false
+			return <-done == nil // it may have ended just before
 		}
 	}
 }

@@ -173,6 +173,7 @@ peil run --replay ./capture --feed nl --emit arrivals --close --until-done
 # By a configuration file, until stopped.
 peil run --config peil.yaml`,
 		GroupID: groupRun,
+		Args:    cobra.ArbitraryArgs, // more paths
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.config(cmd)
 			if err != nil {
@@ -205,6 +206,7 @@ peil ingest --replay ./capture --feed nl
 # A minute of the recording in a second, and close its windows at the end.
 peil ingest --replay ./monday ./tuesday --feed nl --speed 60 --close`,
 		GroupID: groupRun,
+		Args:    cobra.ArbitraryArgs, // more paths
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.config(cmd)
 			if err != nil {

@@ -212,21 +212,21 @@ func (t *task) bury(rec *stream.Record, d *job.Decoded) {
 }
 
 // coldStart closes every window that may have begun before the first record
-// that this partition could read (R5).
+// that this partition could read (R5), and says so in SQL: verify begins there
+// too.
 func (t *task) coldStart(rec *stream.Record) {
 	t.cold = false
-	if !t.windowed {
-		return
+	detail := "reading began here without knowing what came before"
+	if t.windowed {
+		b := t.windows.ColdStart(rec.Timestamp, t.p.cfg.MaxSkew.Milliseconds())
+		detail += "; windows that end at or before " + time.UnixMilli(b).UTC().Format("2006-01-02T15:04:05.000Z") + " are not written"
 	}
-	b := t.windows.ColdStart(rec.Timestamp, t.p.cfg.MaxSkew.Milliseconds())
-	at := time.UnixMilli(b).UTC().Format("2006-01-02T15:04:05.000Z")
 	t.incidents = append(t.incidents, sink.Incident{
 		Kind: "cold_start", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
-		FromOffset: rec.Offset, ToOffset: -1,
-		Detail: "reading began here without knowing what came before; windows that end at or before " + at + " are not written",
+		FromOffset: rec.Offset, ToOffset: -1, Detail: detail,
 	})
-	t.p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "cold start, earlier windows are left out", // a log line needs no deadline
-		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", rec.Offset), slog.String("windows_after", at))
+	t.p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "cold start", // a log line needs no deadline
+		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", rec.Offset), slog.String("detail", detail))
 }
 
 // idle says whether the partition is quiet in the sense of R9; end is the end of

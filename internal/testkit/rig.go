@@ -128,9 +128,11 @@ func (r *Rig) Prediction(at float64, delay int32) event.Prediction {
 // Put appends values to a partition, each stamped by the log with T0+at seconds.
 func (r *Rig) Put(partition int32, at float64, values ...[]byte) {
 	r.tb.Helper()
-	for _, v := range values {
-		r.append(stream.Message{Topic: Arrivals, Partition: partition, Timestamp: At(at), Value: v})
+	msgs := make([]stream.Message, len(values))
+	for i, v := range values {
+		msgs[i] = stream.Message{Topic: Arrivals, Partition: partition, Timestamp: At(at), Value: v}
 	}
+	check(r.tb, r.Log.Append(r.tb.Context(), msgs...))
 }
 
 // Heartbeat appends a heartbeat of T0+at seconds.
@@ -147,16 +149,11 @@ func (r *Rig) CloseMarker(partition int32, at, logAt float64) {
 
 func (r *Rig) marker(partition int32, at, logAt float64, kind string) {
 	r.tb.Helper()
-	r.append(stream.Message{
+	check(r.tb, r.Log.Append(r.tb.Context(), stream.Message{
 		Topic: Arrivals, Partition: partition, Timestamp: At(logAt),
 		Value:   event.AppendMarker(nil, &event.Marker{Feed: []byte("nl"), Timestamp: At(at)}),
 		Headers: []stream.Header{{Key: event.MarkerHeader, Value: []byte(kind)}},
-	})
-}
-
-func (r *Rig) append(m stream.Message) {
-	r.tb.Helper()
-	check(r.tb, r.Log.Append(r.tb.Context(), m))
+	}))
 }
 
 // Gap makes the partition's next n offsets carry no record, as transaction

@@ -54,12 +54,12 @@ type marker struct {
 func (m *marker) decode(rec *stream.Record, out *job.Decoded) (ok bool) {
 	out.Record = window.Record{}
 	out.Reason, out.Detail = "", ""
+	if rec.Value == nil { // whatever its headers say (R7)
+		out.Kind = job.Ignored
+		return true
+	}
 	kind, marked := rec.Header(event.MarkerHeader)
 	if !marked {
-		if rec.Value == nil {
-			out.Kind = job.Ignored
-			return true
-		}
 		return false
 	}
 	switch string(kind) {
