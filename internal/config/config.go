@@ -94,7 +94,7 @@ type Offsets struct {
 // Flush says when results are written.
 type Flush struct {
 	Interval Duration // Longest time between two flushes. Defaults to 5s.
-	Records  int      // Records of a partition after which a flush comes early. Defaults to 250000.
+	Records  int      // Records that a process has read since the last flush after which the next comes early. Defaults to 250000.
 }
 
 // Limits bound what is held in memory.
