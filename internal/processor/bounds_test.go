@@ -80,6 +80,23 @@ func TestAnotherFingerprintOrGroupIsRefused(t *testing.T) {
 	})
 }
 
+func TestOneRefusedClaimStartsNoTask(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{Partitions: 3})
+		r.Put(0, 10, r.Delay(10, 1))
+		r.Process()
+		r.Exec("UPDATE consumer_offsets SET fingerprint = 'other' WHERE topic = ? AND partition = 2", testkit.Arrivals)
+		u := r.Start(nil)
+		var mismatch *sink.MismatchError
+		if err := u.Fail(); !errors.As(err, &mismatch) || mismatch.Partition.Index != 2 {
+			t.Fatalf("ended with %v, want a refusal of partition 2", err)
+		}
+		if s := u.Status(); len(s) != 0 {
+			t.Fatalf("%d tasks were started", len(s))
+		}
+	})
+}
+
 func TestAPartitionStopsReadingWhenItsDeadLettersAreNotWritten(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := testkit.New(t, testkit.Options{})

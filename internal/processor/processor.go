@@ -154,16 +154,21 @@ func (p *Processor) abort(err error) {
 	p.cancel(err)
 }
 
-// Assigned claims the partitions and starts their tasks.
+// Assigned claims the partitions and, once it has them all, starts their tasks.
 func (p *Processor) Assigned(ctx context.Context, as []*stream.Assignment) error {
-	for _, a := range as {
-		t, err := p.claim(ctx, a)
-		if err != nil {
+	tasks := make([]*task, len(as))
+	for i, a := range as {
+		var err error
+		if tasks[i], err = p.claim(ctx, a); err != nil {
 			return err
 		}
-		p.mu.Lock()
-		p.tasks[a.Partition] = t
-		p.mu.Unlock()
+	}
+	p.mu.Lock()
+	for _, t := range tasks {
+		p.tasks[t.a.Partition] = t
+	}
+	p.mu.Unlock()
+	for _, t := range tasks {
 		go t.run() //nolint:contextcheck // it lives until Revoked or Lost, which wait for it, not until ctx is done
 	}
 	p.ready.Store(true)
