@@ -1,0 +1,138 @@
+package peil_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/peil-stream/peil/internal/config"
+	"github.com/peil-stream/peil/internal/telemetry"
+)
+
+var update = flag.Bool("update", false, "write the generated pages of docs")
+
+// TestReferencePages holds the generated pages against what they are made from.
+func TestReferencePages(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{
+		"docs/configuration.md": configurationPage(),
+		"docs/metrics.md":       metricsPage(),
+	} {
+		if *update {
+			if err := os.WriteFile(name, []byte(want), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s is stale: go test -run TestReferencePages -update .", name)
+		}
+	}
+}
+
+func configurationPage() string {
+	var b strings.Builder
+	b.WriteString(`# Configuration
+
+Every key of peil.yaml, with its default and the variable that sets it. A flag goes before a variable, a variable
+before the file, the file before the default; ` + "`peil config print`" + ` shows what is in force and where it comes from.
+All problems are reported at once, with line and column. This page is generated.
+
+| key | default | variable | what it does |
+|---|---|---|---|
+`)
+	for _, s := range config.Settings() {
+		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Key, code(s.Default), s.Env, strings.ReplaceAll(s.Doc, "|", "\\|"))
+	}
+	b.WriteString(`
+Feeds stand in the file only:
+
+` + "```yaml" + `
+feeds:
+  - name: nl                      # prefix of all its ids
+    trip_updates: https://example.org/tripUpdates.pb
+    vehicle_positions: https://example.org/vehiclePositions.pb
+    static: https://example.org/gtfs.zip
+    poll: 30s
+    emit: predictions             # or arrivals
+` + "```" + `
+
+This version plays captures (` + "`--replay`" + `); polling feeds over HTTP, Kafka and Postgres are known to the configuration
+and refused when they are asked for.
+`)
+	return b.String()
+}
+
+func metricsPage() string {
+	var b strings.Builder
+	b.WriteString(`# Metrics
+
+Served on /metrics. No label has values that grow without bound. This page is generated.
+
+| metric | type | labels | what it says |
+|---|---|---|---|
+`)
+	for _, m := range telemetry.New("").Reference() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, strings.Join(m.Labels, ", "), m.Help)
+	}
+	return b.String()
+}
+
+func code(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return "`" + s + "`"
+}
+
+// TestLinksInPages holds that what the pages of this repository link to is there.
+func TestLinksInPages(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)`)
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+			}
+		}
+	}
+}
+
+// TestCommandsInReadme holds that the commands which the README shows exist.
+func TestCommandsInReadme(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile("(?:\\./cmd/peil|`peil) ([a-z]+)")
+	seen := map[string]bool{}
+	for _, m := range command.FindAllStringSubmatch(string(text), -1) {
+		if !seen[m[1]] {
+			seen[m[1]] = true
+			run(t, 0, m[1], "--help")
+		}
+	}
+	if len(seen) < 6 {
+		t.Fatalf("only %d commands found in the README", len(seen))
+	}
+}
