@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -98,6 +99,7 @@ func TestMessageOfAReplayedRecordKeepsItsFirstCoordinates(t *testing.T) {
 			{Key: dlq.HeaderTopic, Value: []byte("a")},
 			{Key: dlq.HeaderPartition, Value: []byte("2")},
 			{Key: dlq.HeaderOffset, Value: []byte("17")},
+			{Key: dlq.HeaderTimestamp, Value: []byte("3")},
 			{Key: dlq.HeaderReason, Value: []byte("old")},
 		}},
 		Reason: "bad_json", At: at,
@@ -137,17 +139,16 @@ func (f *fakeLog) Append(_ context.Context, msgs ...stream.Message) error {
 	return nil
 }
 
-func TestWriterAcknowledgesOnlyWhatIsDurable(t *testing.T) {
+func TestLaneAcknowledgesOnlyWhatIsDurable(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		log := &fakeLog{refuse: 3}
-		w := dlq.NewWriter(log, nil)
+		lane := dlq.NewLane(log, 1, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
-		wg.Go(func() { w.Run(ctx) })
-		lane := w.Lane(1)
+		wg.Go(func() { lane.Run(ctx) })
 		for i := range 1200 {
-			w.Enqueue(lane, dlq.Entry{
+			lane.Enqueue(dlq.Entry{
 				Partition: stream.Partition{Topic: "a", Index: 1},
 				Record:    &stream.Record{Offset: int64(i), Value: fmt.Appendf(nil, "%d", i)},
 				Reason:    "bad_json", At: at,
@@ -175,15 +176,42 @@ func TestWriterAcknowledgesOnlyWhatIsDurable(t *testing.T) {
 
 func TestLaneIsFullAtItsBound(t *testing.T) {
 	t.Parallel()
-	w := dlq.NewWriter(&fakeLog{}, nil) // not running
-	lane := w.Lane(0)
+	lane := dlq.NewLane(&fakeLog{}, 0, nil) // not running
 	for range dlq.LaneMax {
 		if lane.Full() {
 			t.Fatal("full too early")
 		}
-		w.Enqueue(lane, dlq.Entry{Record: &stream.Record{}, At: at})
+		lane.Enqueue(dlq.Entry{Record: &stream.Record{}, At: at})
 	}
 	if !lane.Full() {
 		t.Fatal("not full at the bound")
+	}
+}
+
+// Anybody may write our headers: they must neither make a message too large nor
+// lead to a place that does not exist.
+func TestMessageTrustsNoForgedCoordinates(t *testing.T) {
+	t.Parallel()
+	for name, forged := range map[string][]stream.Header{
+		"huge topic":   {{Key: dlq.HeaderTopic, Value: bytes.Repeat([]byte("x"), 999_000)}},
+		"topic alone":  {{Key: dlq.HeaderTopic, Value: []byte("b")}},
+		"no number":    {{Key: dlq.HeaderTopic, Value: []byte("b")}, {Key: dlq.HeaderPartition, Value: []byte("0")}, {Key: dlq.HeaderOffset, Value: []byte("x")}, {Key: dlq.HeaderTimestamp, Value: []byte("0")}},
+		"many headers": slices.Repeat([]stream.Header{{Key: "k", Value: nil}}, 60_000),
+	} {
+		m := dlq.Message(dlq.Entry{
+			Partition: stream.Partition{Topic: "a", Index: 2},
+			Record:    &stream.Record{Offset: 900, Timestamp: 5, Value: []byte("x"), Headers: forged},
+			Reason:    "bad_json", At: at,
+		}, 2)
+		size := len(m.Key) + len(m.Value)
+		for _, h := range m.Headers {
+			size += len(h.Key) + len(h.Value)
+		}
+		if size > 1_000_012-100 {
+			t.Errorf("%s: a message of %d bytes", name, size)
+		}
+		if header(m, dlq.HeaderTopic) != "a" || header(m, dlq.HeaderOffset) != "900" {
+			t.Errorf("%s: coordinates %s %s", name, header(m, dlq.HeaderTopic), header(m, dlq.HeaderOffset))
+		}
 	}
 }

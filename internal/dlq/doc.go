@@ -8,9 +8,10 @@
 //     that the message is durable.
 //   - I2: Enqueue never blocks. What is outstanding is bounded by the owner of
 //     the lane, who stops reading at [LaneMax] and goes on when Wake tells.
-//   - I3: A message that the log would refuse for its size becomes a pointer:
+//   - I3: A lane that cannot write holds no other lane.
+//   - I4: A message that the log would refuse for its size becomes a pointer:
 //     coordinates, reason, hash and the first bytes of the value.
 //
-// A [Writer] is safe for concurrent use; a [Lane] belongs to one task, but for
-// its counters, which anyone may read.
+// A [Lane] belongs to one partition's task, which enqueues and runs it; its
+// counters anyone may read.
 package dlq

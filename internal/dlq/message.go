@@ -34,8 +34,14 @@ const (
 	messageMax = 1_000_012 - 8<<10
 	// pointerMax is how much of key and value a pointer keeps.
 	pointerMax = 1 << 10
-	// detailMax bounds the error text.
+	// detailMax bounds the error text, and topicMax the name of a topic, which
+	// is Kafka's limit.
 	detailMax = 500
+	topicMax  = 249
+	// headerFraming is what the log needs for a header beside its text.
+	headerFraming = 16
+	// headerPrefix begins the names of the headers that are set here.
+	headerPrefix = "peil-dlq-"
 )
 
 // Topic is the dead-letter topic of a topic.
@@ -52,7 +58,8 @@ type Entry struct {
 }
 
 // Message builds the dead letter. It shares no memory with the record. partition
-// is the index in the dead-letter topic.
+// is the index in the dead-letter topic. Its size is bounded whatever the record
+// holds, so a log that takes messages of its default size takes it.
 func Message(e Entry, partition int32) stream.Message {
 	r := e.Record
 	m := stream.Message{
@@ -61,37 +68,69 @@ func Message(e Entry, partition int32) stream.Message {
 		Key:       bytes.Clone(r.Key),
 		Value:     bytes.Clone(r.Value),
 	}
-	coordinates := map[string]string{
-		HeaderTopic:     e.Partition.Topic,
-		HeaderPartition: strconv.FormatInt(int64(e.Partition.Index), 10),
-		HeaderOffset:    strconv.FormatInt(r.Offset, 10),
-		HeaderTimestamp: strconv.FormatInt(r.Timestamp, 10),
-	}
-	// A replayed dead letter that dies again keeps its first coordinates, so
-	// that it can be traced to where it came from (R14).
 	size := len(m.Key) + len(m.Value)
 	for _, h := range r.Headers {
-		if strings.HasPrefix(h.Key, "peil-dlq-") {
-			if _, ok := coordinates[h.Key]; ok {
-				coordinates[h.Key] = string(h.Value)
-			}
+		if strings.HasPrefix(h.Key, headerPrefix) {
 			continue
 		}
-		size += len(h.Key) + len(h.Value)
+		size += len(h.Key) + len(h.Value) + headerFraming
 		m.Headers = append(m.Headers, stream.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
 	}
 	if size > messageMax {
 		shrink(&m)
 	}
-	for _, k := range []string{HeaderTopic, HeaderPartition, HeaderOffset, HeaderTimestamp} {
-		m.Headers = append(m.Headers, stream.Header{Key: k, Value: []byte(coordinates[k])})
+	o := originOf(e)
+	for _, h := range []struct{ key, value string }{
+		{HeaderTopic, o.topic},
+		{HeaderPartition, strconv.FormatInt(o.partition, 10)},
+		{HeaderOffset, strconv.FormatInt(o.offset, 10)},
+		{HeaderTimestamp, strconv.FormatInt(o.timestamp, 10)},
+		{HeaderReason, e.Reason},
+		{HeaderError, clip(e.Detail, detailMax)},
+		{HeaderAt, e.At.UTC().Format("2006-01-02T15:04:05.000Z")},
+	} {
+		m.Headers = append(m.Headers, stream.Header{Key: h.key, Value: []byte(h.value)})
 	}
-	m.Headers = append(m.Headers,
-		stream.Header{Key: HeaderReason, Value: []byte(e.Reason)},
-		stream.Header{Key: HeaderError, Value: []byte(clip(e.Detail, detailMax))},
-		stream.Header{Key: HeaderAt, Value: []byte(e.At.UTC().Format("2006-01-02T15:04:05.000Z"))},
-	)
 	return m
+}
+
+// origin is where a record lay first.
+type origin struct {
+	topic                        string
+	partition, offset, timestamp int64
+}
+
+// originOf gives the coordinates of a record, or the first ones of a replayed
+// dead letter that dies again, so that it can be traced to where it came from
+// (R14). Anybody may write such headers, so they count only if all four are
+// there and sound.
+func originOf(e Entry) origin {
+	own := origin{
+		topic: e.Partition.Topic, partition: int64(e.Partition.Index),
+		offset: e.Record.Offset, timestamp: e.Record.Timestamp,
+	}
+	topic, ok := e.Record.Header(HeaderTopic)
+	if !ok || len(topic) == 0 || len(topic) > topicMax || !utf8.Valid(topic) {
+		return own
+	}
+	first := origin{topic: string(topic)}
+	for _, n := range []struct {
+		key  string
+		bits int
+		into *int64
+	}{
+		{HeaderPartition, 32, &first.partition},
+		{HeaderOffset, 64, &first.offset},
+		{HeaderTimestamp, 64, &first.timestamp},
+	} {
+		text, _ := e.Record.Header(n.key)
+		x, err := strconv.ParseInt(string(text), 10, n.bits)
+		if err != nil || x < -1 {
+			return own
+		}
+		*n.into = x
+	}
+	return first
 }
 
 // shrink turns a message into a pointer: first bytes of key and value, no

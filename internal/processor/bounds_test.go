@@ -154,30 +154,35 @@ func TestAPartitionWaitsForTheFlushInFlight(t *testing.T) {
 	})
 }
 
-func TestAColdStartIsNotForgottenWhileThePartitionIsEmpty(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := testkit.New(t, testkit.Options{})
-		r.Put(0, 10, r.Delay(10, 1), r.Delay(11, 1), r.Delay(12, 1))
-		r.Trim(0, 3)
-		u := r.Start(nil)
-		synctest.Wait()
-		u.Flush()
-		if o := r.Offset(0); o.Stored {
-			t.Fatalf("stored at %+v before a record has come", o.Point)
-		}
-		u.Pass(61) // idle: it must not hold finality for ever
-		u.Flush()
-		if o := r.Offset(0); o.FinalTo != sink.Infinity {
-			t.Fatalf("final_to %d of an idle, empty partition", o.FinalTo)
-		}
-		u.Stop()
-		r.Put(0, 50, r.Delay(50, 1))
-		r.Process()
-		if o := r.Offset(0); o.Watermark != testkit.At(600) {
-			t.Fatalf("watermark %d, want B = %d", o.Watermark, testkit.At(600))
-		}
-		r.Verify()
-	})
+// A start in the middle of the log must stay one until a record says which
+// windows may have begun before, whatever else is read, and however long it takes.
+func TestAColdStartIsNotForgottenBeforeItsFirstRecord(t *testing.T) {
+	for name, first := range map[string]func(r *testkit.Rig){
+		"empty":               func(*testkit.Rig) {},
+		"without a timestamp": func(r *testkit.Rig) { r.PutUnstamped(0, r.Delay(15, 1), nil, []byte("{broken")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := testkit.New(t, testkit.Options{})
+				r.Put(0, 10, r.Delay(10, 1), r.Delay(11, 1), r.Delay(12, 1))
+				r.Trim(0, 3)
+				first(r)
+				u := r.Start(nil)
+				u.Pass(61) // idle
+				u.Flush()
+				if o := r.Offset(0); o.Stored {
+					t.Fatalf("stored at %+v before a record has told the time", o.Point)
+				}
+				u.Stop()
+				r.Put(0, 50, r.Delay(50, 1))
+				r.Process()
+				if o := r.Offset(0); o.Watermark != testkit.At(600) {
+					t.Fatalf("watermark %d, want B = %d", o.Watermark, testkit.At(600))
+				}
+				r.Verify()
+			})
+		})
+	}
 }
 
 func TestStartLatestIsAColdStart(t *testing.T) {

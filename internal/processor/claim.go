@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/peil-stream/peil/internal/dlq"
 	"github.com/peil-stream/peil/internal/sink"
 	"github.com/peil-stream/peil/internal/stream"
 	"github.com/peil-stream/peil/ledger"
@@ -31,7 +32,7 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 	j, windowed := p.cfg.Job(a.Partition.Topic)
 	t := &task{
 		p: p, a: a, windowed: windowed, epoch: c.Epoch, size: p.cfg.Window.Size.Milliseconds(),
-		job: j, lane: p.dead.Lane(a.Partition.Index % p.deadPartitions[a.Partition.Topic]),
+		job: j, lane: dlq.NewLane(p.log, a.Partition.Index%p.deadPartitions[a.Partition.Topic], p.cfg.Logger),
 		ledger: ledger.New(a.Start), position: a.Start, leaderEpoch: -1, cold: cold,
 		since: map[int64]int64{}, otherAt: sink.NoTime, otherHeld: sink.NoTime, quietFrom: time.Now(),
 		requests: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}),
@@ -93,8 +94,5 @@ func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (
 			hint: "something else has written consumer_offsets; " + freshSchema,
 		}
 	}
-	// A cold start that was stored while the partition was still empty stays one
-	// until its first record (see snapshot).
-	untouched := c.Watermark == sink.NoTime && c.Counts == sink.Counts{} && c.Point.Position > 0
-	return untouched && (b.Start > 0 || p.cfg.Start == StartLatest), nil
+	return false, nil
 }

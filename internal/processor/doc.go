@@ -20,7 +20,8 @@
 // # Goroutines
 //
 // One task goroutine per assigned partition, started by Assigned and awaited by
-// Revoked or Lost; one flush loop and one writer of dead letters, awaited by Run.
+// Revoked or Lost, and by its side the lane of its dead letters, awaited by the
+// task; one flush loop, awaited by Run.
 // flushMu serialises flushes (the loop, Drain and the last one at a revoke); mu
 // guards the set of tasks and is never held across a call to log, sink or task.
 package processor

@@ -28,7 +28,6 @@ type Processor struct {
 	cfg     Config
 	metrics metrics
 	codec   *codec
-	dead    *dlq.Writer
 
 	topics         []stream.Topic
 	windowed       []stream.Topic
@@ -64,7 +63,6 @@ func New(log stream.Log, s sink.Sink, cfg Config, m *telemetry.Metrics) (*Proces
 	}
 	return &Processor{
 		log: log, sink: s, cfg: cfg, metrics: metrics{m}, codec: c,
-		dead:           dlq.NewWriter(log, cfg.Logger),
 		deadPartitions: map[string]int32{},
 		tasks:          map[stream.Partition]*task{},
 		kick:           make(chan struct{}, 1),
@@ -85,10 +83,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer cancel(nil)
 	p.cancel = cancel
 
-	// Dead letters are still written during the last flush, after ctx is done.
-	deadCtx, stopDead := context.WithCancel(context.WithoutCancel(ctx))
 	var background sync.WaitGroup
-	background.Go(func() { p.dead.Run(deadCtx) })
 	background.Go(func() {
 		if err := p.loop(ctx); err != nil {
 			p.abort(err)
@@ -100,7 +95,6 @@ func (p *Processor) Run(ctx context.Context) error {
 		p.abort(err)
 	}
 	cancel(nil)
-	stopDead()
 	background.Wait()
 	if p.broken.Load() {
 		<-p.aborted
@@ -169,7 +163,8 @@ func (p *Processor) Assigned(ctx context.Context, as []*stream.Assignment) error
 	}
 	p.mu.Unlock()
 	for _, t := range tasks {
-		go t.run() //nolint:contextcheck // it lives until Revoked or Lost, which wait for it, not until ctx is done
+		// It lives until Revoked or Lost, which wait for it, not until ctx is done.
+		go t.run(context.WithoutCancel(ctx))
 	}
 	p.ready.Store(true)
 	return nil

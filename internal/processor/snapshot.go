@@ -26,9 +26,10 @@ func (t *task) snapshot(end int64) *snapshot {
 		return t.held
 	}
 	idle := t.idle(end)
-	if t.cold && !idle {
+	if t.cold {
 		// Storing a row now would make the next start forget that it begins in
-		// the middle of the log.
+		// the middle of the log. Until a record says which windows may have
+		// begun before, the partition holds finality, as one not read yet.
 		return nil
 	}
 	t.checkHeld()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -61,8 +62,13 @@ type task struct {
 
 // run consumes until stop is closed or the assignment ends. A panic ends the
 // process without a commit: what it was about is read again.
-func (t *task) run() {
+func (t *task) run(ctx context.Context) {
 	defer close(t.done)
+	ctx, cancel := context.WithCancel(ctx)
+	var lane sync.WaitGroup
+	lane.Go(func() { t.lane.Run(ctx) })
+	defer lane.Wait()
+	defer cancel()
 	defer func() {
 		if r := recover(); r != nil {
 			t.p.abort(fmt.Errorf("partition %s: panic: %v\n%s", t.a.Partition, r, debug.Stack()))
@@ -206,7 +212,7 @@ func (t *task) other(rec *stream.Record) {
 
 func (t *task) bury(rec *stream.Record, d *job.Decoded) {
 	t.p.metrics.dead(t.a.Partition.Topic, d.Reason)
-	t.p.dead.Enqueue(t.lane, dlq.Entry{
+	t.lane.Enqueue(dlq.Entry{
 		Partition: t.a.Partition, Record: rec, Reason: d.Reason, Detail: d.Detail, At: t.p.cfg.Now(),
 	})
 }
@@ -223,10 +229,10 @@ func (t *task) coldStart(rec *stream.Record) {
 	}
 	t.incidents = append(t.incidents, sink.Incident{
 		Kind: "cold_start", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
-		FromOffset: rec.Offset, ToOffset: -1, Detail: detail,
+		FromOffset: t.a.Start, ToOffset: -1, Detail: detail,
 	})
 	t.p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "cold start", // a log line needs no deadline
-		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", rec.Offset), slog.String("detail", detail))
+		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", t.a.Start), slog.String("detail", detail))
 }
 
 // idle says whether the partition is quiet in the sense of R9; end is the end of

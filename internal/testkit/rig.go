@@ -135,6 +135,16 @@ func (r *Rig) Put(partition int32, at float64, values ...[]byte) {
 	check(r.tb, r.Log.Append(r.tb.Context(), msgs...))
 }
 
+// PutUnstamped appends values to a partition without a log timestamp.
+func (r *Rig) PutUnstamped(partition int32, values ...[]byte) {
+	r.tb.Helper()
+	for _, v := range values {
+		check(r.tb, r.Log.Append(r.tb.Context(), stream.Message{
+			Topic: Arrivals, Partition: partition, Timestamp: stream.NoTimestamp, Value: v,
+		}))
+	}
+}
+
 // Heartbeat appends a heartbeat of T0+at seconds.
 func (r *Rig) Heartbeat(partition int32, at float64) {
 	r.tb.Helper()
