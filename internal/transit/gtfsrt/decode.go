@@ -5,26 +5,30 @@ import (
 	"fmt"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/peil-stream/peil/internal/transit/gtfsrt/pb"
 )
 
 // Limits bound what a body may cost. Tiny bodies can be dear: five million empty
 // entities are 10 MB on the wire and fifty times that in memory. They are checked
-// before anything is allocated for entities.
+// before anything is allocated for entities, but for the number of entities in
+// JSON, which Parts bounds before and Entities after.
 type Limits struct {
 	// Bytes of the body, after decompression. Defaults to 64 MiB.
 	Bytes int
 	// Entities of the message. Defaults to 500,000.
 	Entities int
-	// Stops of all trip updates together; for protobuf all fields of trip
-	// updates and vehicle positions count. Defaults to 2,000,000.
-	Stops int
+	// Parts of the entities: the fields of all trip updates and vehicle positions
+	// together, which the stops are among; in JSON all objects. Defaults to
+	// 2,000,000.
+	Parts int
 }
 
 // Defaults of [Limits].
 const (
 	BytesMax    = 64 << 20
 	EntitiesMax = 500_000
-	StopsMax    = 2_000_000
+	PartsMax    = 2_000_000
 )
 
 func (l Limits) withDefaults() Limits {
@@ -34,8 +38,8 @@ func (l Limits) withDefaults() Limits {
 	if l.Entities <= 0 {
 		l.Entities = EntitiesMax
 	}
-	if l.Stops <= 0 {
-		l.Stops = StopsMax
+	if l.Parts <= 0 {
+		l.Parts = PartsMax
 	}
 	return l
 }
@@ -44,7 +48,8 @@ func (l Limits) withDefaults() Limits {
 func Decode(body []byte) (*Snapshot, error) { return Limits{}.Decode(body) }
 
 // Peek reads what can be known without reading the entities, with the default
-// limits. A body that Decode would refuse, Peek refuses with the same error.
+// limits. What it refuses, Decode refuses too; an entity that is broken deep inside
+// is seen by Decode only.
 func Peek(body []byte) (*Head, error) { return Limits{}.Peek(body) }
 
 // Decode reads a snapshot. An error is a *[DecodeError].
@@ -67,51 +72,56 @@ func (l Limits) read(body []byte, entities bool) (*Snapshot, error) {
 	if len(body) > l.Bytes {
 		return nil, tooLarge("%d bytes, at most %d are taken", len(body), l.Bytes)
 	}
-	if text := trimText(body); len(text) > 0 && text[0] == '{' && body[0] != protoHeader {
-		return l.readJSON(text)
+	m, fault := l.message(body, entities)
+	if fault != nil {
+		return nil, fault
 	}
-	s, err := l.readWire(body, entities)
-	if err == nil || err.Class == TooLarge || err.Class == Differential {
-		return result(s, err)
+	if m.GetHeader().GetIncrementality() == pb.FeedHeader_DIFFERENTIAL {
+		return nil, differential()
+	}
+	return snapshot(m), nil
+}
+
+// message reads a message in either form.
+func (l Limits) message(body []byte, entities bool) (*pb.FeedMessage, *DecodeError) {
+	text := trimText(body)
+	braced := len(text) > 0 && text[0] == '{'
+	if braced && body[0] != protoHeader {
+		return l.fromJSON(text)
+	}
+	m, fault := l.fromWire(body, entities)
+	if fault == nil || fault.Class == TooLarge {
+		return m, fault
 	}
 	// A message that begins with its header begins with a line feed, so a text
 	// with a blank line before it looks like one until it is read.
-	if other := l.readText(body); other != nil {
-		return other()
+	if braced {
+		return l.fromJSON(text)
 	}
-	return result(s, err)
+	if detail, hint := describe(text); detail != "" {
+		fault = &DecodeError{Class: NotGTFSRT, Detail: detail, Hint: hint, Head: headOf(body)}
+	}
+	return nil, fault
 }
 
-func result(s *Snapshot, err *DecodeError) (*Snapshot, error) {
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// readText says how to read a body that is text, or nil if it is none.
-func (l Limits) readText(body []byte) func() (*Snapshot, error) {
-	text := trimText(body)
-	refuse := func(what, hint string) func() (*Snapshot, error) {
-		return func() (*Snapshot, error) {
-			return nil, &DecodeError{Class: NotGTFSRT, Detail: what, Hint: hint, Head: headOf(body)}
-		}
-	}
+// describe says what a text is that is no message, and what to do about it, or
+// nothing if it is no text.
+func describe(text []byte) (detail, hint string) {
+	const address = "look whether the address is that of a GTFS-Realtime feed"
 	switch {
 	case len(text) == 0:
-		return refuse("it is white space only", "the feed answered with nothing; try again later")
-	case text[0] == '{':
-		return func() (*Snapshot, error) { return l.readJSON(text) }
+		return "it is white space only", "the feed answered with nothing; try again later"
 	case text[0] == '[':
-		return refuse("it is a JSON array, not a feed message", "look whether the address is that of a GTFS-Realtime feed")
+		return "it is a JSON array, not a feed message", address
 	case text[0] == '<':
-		return refuse("it is a web page or XML", "look whether the address is right and whether a key is needed")
+		return "it is a web page or XML", "look whether the address is right and whether a key is needed"
 	case isTextProto(text):
-		return refuse("it is protobuf in its text form, which is for debugging", "ask for the binary form: leave a parameter such as debug out of the address")
+		return "it is protobuf in its text form, which is for debugging",
+			"ask for the binary form: leave a parameter such as debug out of the address"
 	case isText(text):
-		return refuse("it is plain text", "look whether the address is that of a GTFS-Realtime feed")
+		return "it is plain text", address
 	default:
-		return nil
+		return "", ""
 	}
 }
 

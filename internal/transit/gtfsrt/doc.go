@@ -3,10 +3,11 @@
 // input or output.
 //
 // [Decode] takes protobuf or the JSON form, told apart by content, and keeps
-// what is usable: an entity that cannot be read is left out and counted, the
-// rest counts. A [Differ] compares a [Snapshot] with what it remembers and
-// answers with a [Delta]: the events, in the order in which they are published,
-// and the changes of its memory.
+// what is usable: an entity that lacks what it needs is left out and counted, the
+// rest counts. A body that the libraries cannot read is an error as a whole. A
+// [Differ] compares a [Snapshot] with what it remembers and answers with a
+// [Delta]: the events, in the order in which they are published, and the changes
+// of its memory.
 //
 // Invariants:
 //

@@ -15,7 +15,7 @@ const (
 	NotGTFSRT Class = "not_gtfs_rt"
 	// BadProtobuf: cut off or broken.
 	BadProtobuf Class = "bad_protobuf"
-	// BadJSON: cut off or broken.
+	// BadJSON: cut off or broken, or with a value of a wrong type.
 	BadJSON Class = "bad_json"
 	// TooLarge: more bytes, entities or stops than are taken.
 	TooLarge Class = "too_large"

@@ -115,7 +115,3 @@ type Vehicle struct {
 	// Timestamp in Unix seconds as sent; 0 where there is none.
 	Timestamp uint64
 }
-
-// unknownEnum is the number of an enum value whose name is not in the schema. It
-// is a number that no schema uses.
-const unknownEnum = -1

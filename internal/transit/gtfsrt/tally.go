@@ -10,8 +10,6 @@ type Reason uint8
 const (
 	// EntityWithoutID: the entity is rejected, the others count.
 	EntityWithoutID Reason = iota
-	// EntityMalformed: the entity's bytes cannot be read.
-	EntityMalformed
 	// EntityDeleted: is_deleted in a full dataset means nothing.
 	EntityDeleted
 	// TripWithoutID: a trip update, or a cancellation, of nobody knows what.
@@ -61,7 +59,7 @@ const (
 // String gives the reason in snake case.
 func (r Reason) String() string {
 	names := [reasons]string{
-		EntityWithoutID: "entity_without_id", EntityMalformed: "entity_malformed", EntityDeleted: "entity_deleted",
+		EntityWithoutID: "entity_without_id", EntityDeleted: "entity_deleted",
 		TripWithoutID: "trip_without_id", StopWithoutIdentity: "stop_without_identity", StopsOverBound: "stops_over_bound",
 		BadID: "bad_id", DuplicateEntity: "duplicate_entity",
 		DelayImplausible: "delay_implausible", TimeImplausible: "time_implausible", TimeUnitSuspect: "time_unit_suspect",
