@@ -82,7 +82,8 @@ type Ingester struct {
 }
 
 // Open opens the publisher of the feed, which fences an earlier one, and reads
-// what was published. Metrics and logger may be nil.
+// what was published. Topics that carry another feed are a *[FeedError]. Metrics
+// and logger may be nil.
 func Open(ctx context.Context, log stream.Log, cfg Config, metrics *telemetry.Metrics, logger *slog.Logger) (*Ingester, error) {
 	cfg = cfg.withDefaults()
 	if cfg.ArrivalsTopic == "" || cfg.PositionsTopic == "" {
@@ -98,7 +99,7 @@ func Open(ctx context.Context, log stream.Log, cfg Config, metrics *telemetry.Me
 		cfg: cfg, log: log, metrics: metrics, closed: gtfsrt.NoTime,
 		logger: logger.With(slog.String("component", "ingest"), slog.String("feed", cfg.Feed)),
 	}
-	if _, err := log.Describe(ctx, cfg.ArrivalsTopic, cfg.PositionsTopic); err != nil {
+	if err := i.checkFeed(ctx); err != nil {
 		return nil, fmt.Errorf("open ingester of feed %s: %w", cfg.Feed, err)
 	}
 	var err error

@@ -298,12 +298,37 @@ func TestM12TwoIngesters(t *testing.T) {
 	}
 	wantSays(t, r, arrivals, "10 f|f:a| #1 1", "10 <heartbeat>", "20 f|f:a| #1 2", "20 <heartbeat>")
 
-	other := newRig(t, 1)
+	other := r.sibling("g", 1)
 	other.cfg.Feed = "g"
-	c := other.open()
-	r.cfg.Feed = "g"
-	r.open()
-	other.publish(c, feed(10)) // another log, another feed: nobody is fenced
+	other.publish(other.open(), feed(10))
+	r.publish(a, feed(30, trip("a", 30, stop(1, 600, 3)))) // another feed fences nobody
+}
+
+// TestOneTopicCarriesOneFeed holds that topics of another feed are refused before
+// anything happens to them.
+func TestOneTopicCarriesOneFeed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 3)
+	ing := r.open()
+	r.publish(ing, feed(10, trip("a", 10, stop(1, 600, 1))))
+	cfg := r.cfg
+	cfg.Feed = "g"
+	_, err := ingest.Open(t.Context(), r.log, cfg, nil, nil)
+	refused, ok := errors.AsType[*ingest.FeedError](err)
+	if !ok || refused.Holds != "f" || refused.Wanted != "g" || refused.Topic != arrivals || refused.Hint() == "" {
+		t.Fatalf("open: %v, want a refusal", err)
+	}
+	r.publish(ing, feed(20, trip("a", 20, stop(1, 600, 2)))) // it was not fenced
+
+	// Positions alone, and bad records behind the good ones.
+	s := r.sibling("s", 1)
+	v := &pb.FeedMessage{Header: feed(10).GetHeader(), Entity: []*pb.FeedEntity{vehicle("v", 10, 4)}}
+	bad := stream.Message{Topic: s.cfg.PositionsTopic, Value: []byte(`{"feed":"g"`)}
+	s.publish(s.open(), v, bad)
+	s.cfg.Feed = "g"
+	if _, err := ingest.Open(t.Context(), s.log, s.cfg, nil, nil); !errors.As(err, &refused) || refused.Topic != s.cfg.PositionsTopic {
+		t.Fatalf("open: %v, want a refusal of the positions", err)
+	}
 }
 
 // TestParts holds how a large poll is split.
