@@ -75,7 +75,7 @@ func openBackend(ctx context.Context, c config.Config, logger *slog.Logger) (_ *
 		if errors.Is(err, sqlitefile.ErrLocked) {
 			err = &HintError{Err: err, Advice: "one process writes the embedded log at a time: stop the other one, let `peil run` do both, or give this one another --data-dir"}
 		}
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, err
 	}
 	if b.log, err = streamsqlite.New(ctx, b.file, streamsqlite.Options{Logger: logger}); err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func OpenReaders(ctx context.Context, settings Settings, logger *slog.Logger) (*
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, err
 	}
 	r := &Readers{file: f}
 	log, err := streamsqlite.NewReader(ctx, f)

@@ -114,23 +114,37 @@ type Count struct {
 	N    int64
 }
 
+// Late is how many records this process has found too late for their window.
+func (i *Instance) Late() int64 {
+	var n int64
+	for _, c := range i.counts("peil_late_total", "") {
+		n += c.N
+	}
+	return n
+}
+
 // DeadLetters counts what this process has sent to dead-letter topics, by reason.
-func (i *Instance) DeadLetters() []Count {
+func (i *Instance) DeadLetters() []Count { return i.counts("peil_dead_letters_total", "reason") }
+
+// counts adds up a counter of this process by a label, or as a whole.
+func (i *Instance) counts(name, label string) []Count {
 	families, err := i.metrics.Registry().Gather()
 	if err != nil {
 		return nil // the registry is the process's own; /metrics shows its error
 	}
 	sum := map[string]int64{}
 	for _, f := range families {
-		if f.GetName() != "peil_dead_letters_total" {
+		if f.GetName() != name {
 			continue
 		}
 		for _, m := range f.GetMetric() {
+			value := ""
 			for _, l := range m.GetLabel() {
-				if l.GetName() == "reason" {
-					sum[l.GetValue()] += int64(m.GetCounter().GetValue())
+				if l.GetName() == label {
+					value = l.GetValue()
 				}
 			}
+			sum[value] += int64(m.GetCounter().GetValue())
 		}
 	}
 	counts := make([]Count, 0, len(sum))

@@ -3,11 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
 	"github.com/peil-stream/peil"
 	"github.com/peil-stream/peil/internal/config"
+	"github.com/peil-stream/peil/internal/telemetry"
 )
 
 // run makes an instance from the configuration and runs it to its end.
@@ -33,6 +35,19 @@ func (a *app) run(ctx context.Context, cfg peil.Config, with func(context.Contex
 	stop()
 	<-done
 	return i, explain(err)
+}
+
+// warnings is the log of a command whose own output says what it does: lines
+// that need nobody are left out, but for a user who asks for them.
+func (a *app) warnings() *slog.Logger {
+	if a.logLevel != "" || a.env("PEIL_LOG_LEVEL") != "" {
+		return a.log
+	}
+	quiet, err := telemetry.NewLogger(a.stderr, telemetry.Log{Level: "warn", Format: a.logFormat, Terminal: isTerminal(a.stderr)})
+	if err != nil {
+		return a.log // the same words were accepted before
+	}
+	return quiet
 }
 
 // explain gives an error the exit code and the hint that it stands for.

@@ -136,7 +136,8 @@ const progressEvery = 200 * time.Millisecond
 
 // printReport says what a replay did: what was left out and what could not be
 // read, by name, and then the sum.
-func (a *app) printReport(r *ingest.Report) {
+func (a *app) printReport(s *replaySource) {
+	r := &s.report
 	var b strings.Builder
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "skipped %s: %s\n", s.Path, strings.ReplaceAll(string(s.Reason), "_", " "))
@@ -145,12 +146,15 @@ func (a *app) printReport(r *ingest.Report) {
 		fmt.Fprintf(&b, "not decoded %s: %v\n", f.Path, f.Err)
 	}
 	for reason, n := range r.Tally.All() {
-		fmt.Fprintf(&b, "in the snapshots: %d times %s\n", n, strings.ReplaceAll(reason.String(), "_", " "))
+		fmt.Fprintf(&b, "in the snapshots: %s %s\n", counted(n, "time"), strings.ReplaceAll(reason.String(), "_", " "))
 	}
-	fmt.Fprintf(&b, "published %d predictions and %d positions of %d snapshots in %d files",
-		r.Predictions, r.Positions, r.Snapshots, r.Files)
+	what := "prediction"
+	if s.emit == gtfsrt.Arrivals {
+		what = "arrival"
+	}
+	fmt.Fprintf(&b, "published %s and %s of %s", counted(r.Predictions, what), counted(r.Positions, "position"), counted(r.Snapshots, "snapshot"))
 	if r.NotNewer > 0 {
-		fmt.Fprintf(&b, "; %d snapshots were not newer than what the topic holds", r.NotNewer)
+		fmt.Fprintf(&b, "; not newer than what the topic holds: %s", counted(r.NotNewer, "snapshot"))
 	}
 	if r.CloseMarkers > 0 {
 		fmt.Fprintf(&b, "; windows closed")
@@ -160,6 +164,26 @@ func (a *app) printReport(r *ingest.Report) {
 	}
 	b.WriteByte('\n')
 	_, _ = io.WriteString(a.stderr, b.String()) // standard error may be closed; the exit code says the rest
+}
+
+// printLosses says what of a batch is in no row: a person would miss it.
+func (a *app) printLosses(i *peil.Instance) {
+	var b strings.Builder
+	if n := i.Late(); n > 0 {
+		fmt.Fprintf(&b, "%s in no row: late, the log had closed their windows before they came\n", counted(int(n), "record"))
+	}
+	for _, d := range i.DeadLetters() {
+		fmt.Fprintf(&b, "%s in no row: dead letters, %s\n", counted(int(d.N), "record"), d.Name)
+	}
+	_, _ = io.WriteString(a.stderr, b.String()) // as above
+}
+
+// counted gives "1 file" and "2 files".
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
 }
 
 func newRunCommand(a *app) *cobra.Command {
@@ -186,9 +210,16 @@ peil run --config peil.yaml`,
 			if src == nil && len(l.Config.Feeds) > 0 {
 				return explain(fmt.Errorf("feeds: polling over HTTP is %w; play captures with --replay", peil.ErrUnsupported))
 			}
-			return a.runReplay(cmd.Context(), src, f.untilDone, peil.Config{
+			cfg := peil.Config{
 				Settings: l.Config, Process: true, Serve: !f.untilDone || listens(l), UntilDone: f.untilDone,
-			})
+			}
+			if f.untilDone {
+				cfg.Logger = a.warnings()
+			}
+			if src == nil {
+				a.log.Warn("nothing to ingest, only what is in the log is processed; play captures with --replay")
+			}
+			return a.runReplay(cmd.Context(), src, f.untilDone, cfg)
 		},
 	}
 	f.add(cmd)
@@ -219,7 +250,7 @@ peil ingest --replay ./monday ./tuesday --feed nl --speed 60 --close`,
 			if src == nil {
 				return usageError("peil ingest --replay ./capture --feed nl", "nothing to ingest: name captures with --replay")
 			}
-			return a.runReplay(cmd.Context(), src, false, peil.Config{Settings: l.Config, Serve: listens(l)})
+			return a.runReplay(cmd.Context(), src, false, peil.Config{Settings: l.Config, Serve: listens(l), Logger: a.warnings()})
 		},
 	}
 	f.add(cmd)
@@ -233,25 +264,26 @@ func (a *app) runReplay(ctx context.Context, src *replaySource, untilDone bool, 
 		cfg.Source = src
 	}
 	i, err := a.run(ctx, cfg, nil)
-	if src != nil {
-		a.printReport(&src.report)
+	if src != nil && src.report.Files > 0 {
+		a.printReport(src)
 	}
 	if err != nil {
 		return err
 	}
-	if untilDone && ctx.Err() == nil {
+	if ctx.Err() != nil && untilDone {
+		return errors.Join(context.Cause(ctx), ctx.Err())
+	}
+	if untilDone {
+		a.printLosses(i)
 		if err := a.printOpen(i.OpenWindows()); err != nil {
 			return err
 		}
 	}
 	if src != nil && src.report.Failed > 0 {
 		return &ExitError{
-			Code: ExitFailure, Err: fmt.Errorf("%d files of the capture could not be decoded", src.report.Failed),
-			Hint: "they are named above; everything else was published",
+			Code: ExitFailure, Err: fmt.Errorf("%s of the capture could not be decoded", counted(src.report.Failed, "file")),
+			Hint: "named above; everything else was published",
 		}
-	}
-	if ctx.Err() != nil && untilDone {
-		return errors.Join(context.Cause(ctx), ctx.Err())
 	}
 	return nil
 }

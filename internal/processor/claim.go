@@ -47,7 +47,7 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 		return nil, fmt.Errorf("partition %s: make its windows: %w", a.Partition, err)
 	}
 	t.publish()
-	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "partition claimed",
+	p.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "partition claimed",
 		slog.String("partition", a.Partition.String()), slog.Int64("epoch", c.Epoch), slog.Int64("from", a.Start),
 		slog.Int64("position", t.found), slog.Bool("cold_start", cold))
 	return t, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -167,6 +168,7 @@ func (p *Processor) Assigned(ctx context.Context, as []*stream.Assignment) error
 		go t.run(context.WithoutCancel(ctx))
 	}
 	p.ready.Store(true)
+	p.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "partitions claimed", slog.Int("partitions", len(as)))
 	return nil
 }
 

@@ -67,10 +67,11 @@ func utc(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// clock shortens the time of a line to what a person who reads along needs.
+// clock shortens the time of a line, in UTC, to what a person who reads along
+// needs.
 func clock(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
-		return slog.String(slog.TimeKey, a.Value.Time().Format(time.TimeOnly+".000"))
+		return slog.String(slog.TimeKey, a.Value.Time().UTC().Format(time.TimeOnly+".000Z"))
 	}
 	return a
 }

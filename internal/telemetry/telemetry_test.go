@@ -202,7 +202,7 @@ func TestLogger(t *testing.T) {
 		want string // pattern of all output
 	}{
 		{"a service", telemetry.Log{}, `^\{"time":"[^"]+Z","level":"INFO","msg":"flush done","partition":3\}\n$`},
-		{"a terminal", telemetry.Log{Terminal: true}, `^time=\d\d:\d\d:\d\d\.\d{3} level=INFO msg="flush done" partition=3\n$`},
+		{"a terminal", telemetry.Log{Terminal: true}, `^time=\d\d:\d\d:\d\d\.\d{3}Z level=INFO msg="flush done" partition=3\n$`},
 		{"chosen format", telemetry.Log{Terminal: true, Format: "json"}, `^\{`},
 		{"chosen text", telemetry.Log{Format: "text"}, `^time=`},
 		{"auto", telemetry.Log{Format: "auto"}, `^\{`},
