@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/peil-stream/peil/internal/dlq"
 	"github.com/peil-stream/peil/internal/processor"
@@ -227,6 +228,31 @@ func TestAnUnansweredDatabaseEndsTheProcessAfterItsPatience(t *testing.T) {
 		}
 		if o := r.Offset(0); o.Stored {
 			t.Fatal("something was committed")
+		}
+		r.Process()
+		wantPoint(t, r, 0, 0, 1)
+	})
+}
+
+func TestAShutdownDoesNotWaitForAnUnansweredDatabase(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{})
+		r.Put(0, 10, r.Delay(10, 1))
+		u := r.Start(nil)
+		synctest.Wait()
+		u.Sink.Break(func(op string, _ []sink.PartitionFlush) error {
+			if op == "flush" {
+				return sink.ErrTransient
+			}
+			return nil
+		})
+		u.Pass(10) // a flush is being tried again and again
+		begun := time.Now()
+		if err := u.Wait(); !errors.Is(err, sink.ErrTransient) {
+			t.Fatalf("ended with %v", err)
+		}
+		if took := time.Since(begun); took > 25*time.Second {
+			t.Fatalf("the shutdown took %s", took)
 		}
 		r.Process()
 		wantPoint(t, r, 0, 0, 1)

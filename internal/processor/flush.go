@@ -13,7 +13,7 @@ import (
 
 const (
 	// flushTimeout ends a flush whose transaction hangs.
-	flushTimeout = 2 * time.Minute
+	flushTimeout = 20 * time.Second
 	// busyRetry is when finalising is tried again that another instance held.
 	busyRetry = 250 * time.Millisecond
 )
@@ -137,8 +137,8 @@ func (p *Processor) acknowledged(ctx context.Context, snaps []*snapshot) ([]*sna
 	return ready, nil
 }
 
-// write makes the snapshots durable. The transaction is not cancelled by a
-// shutdown: its outcome would be unknown for no reason.
+// write makes the snapshots durable. A shutdown does not cancel the transaction,
+// whose outcome would be unknown for no reason; it only ends the trying again.
 func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
 	var parts []sink.PartitionFlush
 	for _, s := range snaps {
@@ -149,12 +149,12 @@ func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
 	if len(parts) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-	defer cancel()
 	var res sink.FlushResult
 	err := patiently(ctx, p.cfg.Patience, p.waiting, func() error {
+		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout) // see above
+		defer cancel()
 		var err error
-		res, err = p.sink.Flush(ctx, parts)
+		res, err = p.sink.Flush(once, parts)
 		return err
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ const (
 	// batchesBuffered is the bound of an assignment's channel.
 	batchesBuffered = 2
 	// revokeTimeout bounds Revoked at the end of a run.
-	revokeTimeout = 30 * time.Second
+	revokeTimeout = 12 * time.Second
 )
 
 // consumer is the one running member of its group.
