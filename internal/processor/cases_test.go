@@ -390,6 +390,9 @@ func TestM21IdlePartitionsLetAWindowBecomeFinal(t *testing.T) {
 		synctest.Wait()
 		u.Flush()
 		wantNoRow(t, r, 0) // partition 1 has never been heard of
+		if got := u.Gauges("peil_finality_held"); len(got) != 1 || got[0] != "partition=1 reason=no_event_time topic=arrival-predictions" {
+			t.Fatalf("finality is held by %v", got)
+		}
 		u.Pass(61)
 		u.Flush()
 		wantNetwork(t, r, 0, 1, 1, 1, 1, 1)

@@ -9,6 +9,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/telemetry"
 	"github.com/peil-stream/peil/window"
 )
 
@@ -114,4 +115,28 @@ func (p *Processor) merge(w sink.PendingWindow) ([]window.Row, error) {
 		}
 	}
 	return window.Merge(data...)
+}
+
+// showFinality shows in the metrics which partitions hold finality, and why.
+func (p *Processor) showFinality(ctx context.Context) (err error) {
+	var offsets []sink.Offset
+	err = patiently(ctx, p.cfg.Patience, p.waiting, func() (err error) {
+		v, err := p.sink.View(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, v.Close()) }()
+		offsets, err = v.Offsets(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read who holds finality: %w", err)
+	}
+	p.metrics.FinalityHeld.Reset()
+	for _, t := range p.windowed {
+		for _, h := range sink.Holders(offsets, t.Name, t.ID).Holders {
+			p.metrics.FinalityHeld.WithLabelValues(t.Name, telemetry.Partition(h.Partition.Index), string(h.Hold)).Set(1)
+		}
+	}
+	return nil
 }

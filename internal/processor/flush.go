@@ -85,6 +85,9 @@ func (p *Processor) flush(ctx context.Context) (busy bool, err error) {
 	}
 	p.healthy.Store(true)
 	p.metrics.flushed(time.Since(begun))
+	if err := p.showFinality(ctx); err != nil {
+		return false, err
+	}
 	p.hint(ctx, ready)
 	return busy, nil
 }

@@ -41,6 +41,9 @@ type Metrics struct {
 	ConsumerLag     *prometheus.GaugeVec
 	OpenWindows     *prometheus.GaugeVec
 	Watermark       *prometheus.GaugeVec
+	// FinalityHeld is 1 for each partition that holds the finality of its topic,
+	// by topic, partition and reason; reset it before it is set.
+	FinalityHeld *prometheus.GaugeVec
 	// Held is the age of the oldest uncommitted record; set when it was read.
 	Held *Ages
 
@@ -107,6 +110,7 @@ func (m *Metrics) partitions() {
 	m.ConsumerLag = m.gauges("consumer_lag", "Offsets between the position and the end of the log.", labels...)
 	m.OpenWindows = m.gauges("open_windows", "Windows that are still open.", labels...)
 	m.Watermark = m.gauges("watermark_timestamp_seconds", "Event time up to which windows are closed, as a Unix time.", labels...)
+	m.FinalityHeld = m.gauges("finality_held", "1 for each partition beyond which no window of its topic is final, by why.", "topic", "partition", "reason")
 	m.Held = m.ages("held_seconds", "Age of the oldest message read but not yet committed.", labels...)
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -271,6 +272,27 @@ func (u *Run) Count(name string) (n float64) {
 		}
 	}
 	return n
+}
+
+// Gauges lists the labels of a gauge's series that are not zero, sorted.
+func (u *Run) Gauges(name string) (series []string) {
+	u.tb.Helper()
+	for _, f := range must(u.Metrics.Registry().Gather())(u.tb) {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetName()+"="+l.GetValue())
+			}
+			if m.GetGauge().GetValue() != 0 {
+				series = append(series, strings.Join(labels, " "))
+			}
+		}
+	}
+	slices.Sort(series)
+	return series
 }
 
 // Wait stops the run and returns how it ended.
