@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,11 +13,10 @@ import (
 	"github.com/peil-stream/peil/internal/city"
 	"github.com/peil-stream/peil/internal/config"
 	"github.com/peil-stream/peil/internal/telemetry"
+	"github.com/peil-stream/peil/internal/transit/gtfsrt"
 )
 
 const (
-	// cityFeed is the name of the simulated feed.
-	cityFeed = "city"
 	// cityPoll is the time between two snapshots of it.
 	cityPoll = 30 * time.Second
 	// cityBack is how long before now a simulation begins.
@@ -79,16 +79,17 @@ func (a *app) demo(ctx context.Context, l *config.Loaded, f demoFlags) error {
 	if f.polls < 0 {
 		return usageError("", "--polls %d is negative", f.polls)
 	}
-	c, err := city.New(city.Config{Seed: f.seed, Feed: cityFeed})
+	feed := cityFeed(f.seed)
+	c, err := city.New(city.Config{Seed: f.seed, Feed: feed})
 	if err != nil {
 		return explain(err)
 	}
-	src := &citySource{city: c, feed: cityFeed, options: city.RunOptions{
+	src := &demoSource{citySource: citySource{city: c, feed: feed, options: city.RunOptions{
 		From: from, Poll: cityPoll, Polls: f.polls, Noise: f.noise,
-	}}
+	}}}
 	s := &summary{
 		out: a.stdout, terminal: isTerminal(a.stdout) && a.env("TERM") != "dumb", style: a.styleOf(a.stdout),
-		feed: cityFeed, windows: demoWindows, polled: src.newest,
+		feed: feed, windows: demoWindows, polled: src.newest, next: src.next,
 	}
 	i, err := a.run(ctx, peil.Config{
 		Settings: l.Config, Source: src, Process: true, Serve: f.polls == 0 || listens(l), UntilDone: f.polls > 0,
@@ -116,12 +117,52 @@ func (a *app) demoLogger(terminal bool) *slog.Logger {
 	return quiet
 }
 
+// cityFeed is the name of the feed of a city. Each city has its own, because a
+// topic carries one feed.
+func cityFeed(seed uint64) string {
+	if seed == 1 {
+		return "city"
+	}
+	return "city" + strconv.FormatUint(seed, 10)
+}
+
+// demoSource is a city of which the summary knows from the first moment when it
+// was last polled.
+type demoSource struct{ citySource }
+
+// Run asks what an earlier run has published, and plays the city.
+func (s *demoSource) Run(ctx context.Context, to peil.Target) error {
+	ing, err := open(ctx, s.feed, gtfsrt.Predictions, to)
+	if err != nil {
+		return err
+	}
+	if last := ing.Last(gtfsrt.TripUpdates); last != gtfsrt.NoTime {
+		s.polled.Store(last)
+	}
+	if err := ing.Close(); err != nil {
+		return err
+	}
+	return s.citySource.Run(ctx, to)
+}
+
 // newest is the time of the newest poll, or zero.
-func (s *citySource) newest() time.Time {
+func (s *demoSource) newest() time.Time {
 	if ms := s.polled.Load(); ms != 0 {
 		return time.UnixMilli(ms)
 	}
 	return time.Time{}
+}
+
+// next is the time of the poll to come, or zero after the last one.
+func (s *demoSource) next() time.Time {
+	at := s.newest().Add(s.options.Poll)
+	if s.newest().Before(s.options.From) {
+		at = s.options.From
+	}
+	if n := s.options.Polls; n > 0 && !at.Before(s.options.From.Add(time.Duration(n)*s.options.Poll)) {
+		return time.Time{}
+	}
+	return at
 }
 
 // printOpen lists the windows that are still open at the end of a batch.

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
+	"os"
 	"strings"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/peil-stream/peil"
+	"github.com/peil-stream/peil/internal/processor"
 	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/stream"
 )
 
 // summary shows what an instance does: redrawn in place every second on a
@@ -19,80 +23,95 @@ type summary struct {
 	terminal bool
 	style    style
 	feed     string
-	// polled is the time of the feed's newest poll, or zero.
-	polled func() time.Time
-	// windows is how many final windows are shown.
+	// polled is the time of the feed's newest poll, and next that of the one to
+	// come; zero if there is none.
+	polled, next func() time.Time
+	// windows is how many final windows are shown at most.
 	windows int
 
-	lines  int // drawn last
-	judged int64
-	at     time.Time
+	meter meter
+	drawn drawing
 }
 
 const (
 	redrawEvery = time.Second
 	printEvery  = 10 * time.Second
+	// rateOver is the time over which the rate is taken: a feed that is polled
+	// every 30 s would otherwise look dead for 29 of them.
+	rateOver = time.Minute
 )
 
-// run shows until ctx is done, and once more at the end.
+// run shows until ctx is done.
 func (s *summary) run(ctx context.Context, i *peil.Instance) {
-	every := printEvery
-	if s.terminal {
-		every = redrawEvery
-	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
-	s.at = time.Now()
-	s.judged = judged(i)
+	printed := time.Now()
+	s.meter.add(printed, i.Status())
 	for {
 		select {
 		case <-ctx.Done():
+			if s.terminal {
+				s.write(wrapOn)
+			}
 			return
-		case <-tick.C:
-			s.show(ctx, i)
+		case now := <-tick.C:
+			status := i.Status()
+			s.meter.add(now, status)
+			if !s.terminal && now.Sub(printed) < printEvery {
+				continue
+			}
+			printed = now
+			s.show(ctx, i, now, status)
 		}
 	}
 }
 
-func (s *summary) show(ctx context.Context, i *peil.Instance) {
-	f, ok := s.gather(ctx, i)
+func (s *summary) show(ctx context.Context, i *peil.Instance, now time.Time, status []processor.PartitionStatus) {
+	f, ok := s.gather(ctx, i, now, status)
 	if !ok {
 		return
 	}
-	text := s.line(f)
-	if s.terminal {
-		text = s.screen(f)
+	if !s.terminal {
+		s.write(line(&f))
+		return
 	}
-	// Nobody may be reading any more; the work goes on.
-	_, _ = io.WriteString(s.out, text)
+	width, height := s.size()
+	s.write(s.drawn.draw(&f, width, height, s.style))
 }
 
-// figures are what is shown.
-type figures struct {
-	rate        float64
-	feedAge     time.Duration
-	watermark   int64
-	open        int
-	uncommitted int64
-	final       []sink.Aggregate
-	dead        []peil.Count
-	addr        string
+// write shows a text. Nobody may be reading any more; the work goes on.
+func (s *summary) write(text string) { _, _ = io.WriteString(s.out, text) }
+
+// size is that of the terminal now, or 80 by 24 where it does not say.
+func (s *summary) size() (width, height int) {
+	if f, ok := s.out.(*os.File); ok {
+		if w, h, err := term.GetSize(int(f.Fd())); err == nil && w > 0 && h > 0 {
+			return w, h
+		}
+	}
+	return 80, 24
 }
 
-func (s *summary) gather(ctx context.Context, i *peil.Instance) (f figures, ok bool) {
-	now := time.Now()
-	n := judged(i)
-	if d := now.Sub(s.at).Seconds(); d > 0 {
-		f.rate = float64(n-s.judged) / d
-	}
-	s.at, s.judged = now, n
+func (s *summary) gather(
+	ctx context.Context, i *peil.Instance, now time.Time, status []processor.PartitionStatus,
+) (f figures, ok bool) {
+	f = figures{feed: s.feed, watermark: sink.Infinity, reasons: i.DeadLetters(), addr: i.Addr(), pid: os.Getpid()}
+	f.rate, f.rateOver = s.meter.rate()
 	if at := s.polled(); !at.IsZero() {
-		f.feedAge = now.Sub(at)
+		f.feedAge, f.feedSeen = now.Sub(at), true
 	}
-	f.watermark = sink.Infinity
+	if at := s.next(); !at.IsZero() {
+		f.nextPoll, f.morePolls = at.Sub(now), true
+	}
 	starts := map[int64]bool{}
-	for _, p := range i.Status() {
-		f.uncommitted += p.Pending
+	for n := range status {
+		p := &status[n]
+		f.claimed = true
+		f.held += p.Pending
+		f.counts.Accepted += p.Counts.Accepted
+		f.counts.Late += p.Counts.Late
+		f.counts.Dead += p.Counts.Dead
+		f.counts.Ignored += p.Counts.Ignored
 		if p.Windowed {
 			f.watermark = min(f.watermark, p.Watermark)
 		}
@@ -102,85 +121,93 @@ func (s *summary) gather(ctx context.Context, i *peil.Instance) (f figures, ok b
 	}
 	f.open = len(starts)
 	var err error
-	if f.final, err = i.NewestFinal(ctx, s.windows); err != nil {
-		return f, false // the instance itself reports what is wrong with its tables
-	}
-	f.dead = i.DeadLetters()
-	f.addr = i.Addr()
-	return f, true
+	f.final, err = i.NewestFinal(ctx, s.windows)
+	return f, err == nil // the instance itself reports what is wrong with its tables
 }
 
-func judged(i *peil.Instance) int64 {
-	var n int64
-	for _, p := range i.Status() {
-		n += p.Counts.Total()
-	}
-	return n
+// meter tells how many records a second were judged of late. Its zero value is
+// ready.
+type meter struct {
+	last     map[stream.Partition]int64
+	total    int64
+	readings []reading // oldest first; the first one is rateOver old or the beginning
 }
 
-// line is one line for a log.
-func (s *summary) line(f figures) string {
-	newest := "no final window yet"
-	if len(f.final) > 0 {
-		w := f.final[0]
-		newest = fmt.Sprintf("newest final window %s with %d events, mean %.1f s, p90 %.0f s", span(w.Start, w.End), w.Count, w.Mean, w.P90)
-	}
-	return fmt.Sprintf("%s: %.0f events/s, feed %s, watermark %s, %d open windows, %d uncommitted messages, %s, dead letters %s\n",
-		s.feed, f.rate, age(f.feedAge), instant(f.watermark), f.open, f.uncommitted, newest, deadText(f.dead, "none"))
+type reading struct {
+	at    time.Time
+	total int64
 }
 
-// screen is the picture that is redrawn in place.
-func (s *summary) screen(f figures) string {
+// add takes the counts of the partitions at an instant. They are totals over all
+// runs, so what a partition had when it was claimed is not of this run.
+func (m *meter) add(now time.Time, status []processor.PartitionStatus) {
+	if m.last == nil {
+		m.last = map[stream.Partition]int64{}
+	}
+	for i := range status {
+		p := &status[i]
+		before, seen := m.last[p.Partition]
+		n := p.Counts.Total()
+		// Under the first epoch nothing was there before. A partition that is
+		// claimed again goes on from its stored counts, which may be lower.
+		if seen || p.Epoch == 1 {
+			m.total += max(0, n-before)
+		}
+		m.last[p.Partition] = n
+	}
+	m.readings = append(m.readings, reading{now, m.total})
+	for len(m.readings) > 2 && now.Sub(m.readings[1].at) >= rateOver {
+		m.readings = m.readings[1:]
+	}
+}
+
+// rate gives records a second, and over which time.
+func (m *meter) rate() (perSecond float64, over time.Duration) {
+	if len(m.readings) == 0 {
+		return 0, 0
+	}
+	first, last := m.readings[0], m.readings[len(m.readings)-1]
+	if over = last.at.Sub(first.at); over <= 0 {
+		return 0, 0
+	}
+	return float64(last.total-first.total) / over.Seconds(), over
+}
+
+// drawing is a picture on a terminal, redrawn in place.
+type drawing struct {
+	lines         int
+	width, height int
+}
+
+// Control sequences of the terminal.
+const (
+	wrapOff    = "\x1b[?7l"
+	wrapOn     = "\x1b[?7h"
+	clearAll   = "\x1b[H\x1b[2J"
+	clearBelow = "\x1b[J"
+)
+
+// draw gives what to write to replace the last picture. A line never wraps, so
+// that lines are rows. When the terminal has another size than before nobody
+// knows where it has put the old rows, and the screen is cleared.
+func (d *drawing) draw(f *figures, width, height int, s style) string {
+	rows := picture(f, width, height-1) // the cursor is on the line below
 	var b strings.Builder
-	if s.lines > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", s.lines) // up over the last picture, and clear below
+	b.WriteString(wrapOff)
+	switch {
+	case d.lines == 0:
+	case d.width != width || d.height != height:
+		b.WriteString(clearAll)
+	default:
+		fmt.Fprintf(&b, "\x1b[%dA\r%s", d.lines, clearBelow)
 	}
-	head := b.Len()
-	fmt.Fprintf(&b, "%s   %.0f events/s   feed %s   watermark %s   %d open windows   %d uncommitted messages\n",
-		s.style.bold(s.feed), f.rate, age(f.feedAge), instant(f.watermark), f.open, f.uncommitted)
-	fmt.Fprintf(&b, "%s\n", s.style.bold(fmt.Sprintf("%-15s %9s %8s %7s %7s %7s", "window (UTC)", "events", "mean s", "p90 s", "max s", "min s")))
-	if len(f.final) == 0 {
-		fmt.Fprintln(&b, "none is final yet")
+	for _, r := range rows {
+		if r.bold {
+			r.text = s.bold(r.text)
+		}
+		b.WriteString(r.text + "\n")
 	}
-	for _, w := range f.final {
-		fmt.Fprintf(&b, "%-15s %9d %8.1f %7.0f %7d %7d\n", span(w.Start, w.End), w.Count, w.Mean, w.P90, w.Max, w.Min)
-	}
-	fmt.Fprintf(&b, "dead letters    %s\n", deadText(f.dead, "none"))
-	if f.addr != "" {
-		fmt.Fprintf(&b, "API             http://%s/api/v1/windows   metrics http://%s/metrics\n", f.addr, f.addr)
-	}
-	fmt.Fprintln(&b, "stop with Ctrl-C, or kill -9 it and start again; peil verify proves the rows")
-	s.lines = strings.Count(b.String()[head:], "\n")
+	b.WriteString(wrapOn)
+	d.lines, d.width, d.height = len(rows), width, height
 	return b.String()
-}
-
-func deadText(dead []peil.Count, none string) string {
-	if len(dead) == 0 {
-		return none
-	}
-	slices.SortFunc(dead, func(a, b peil.Count) int { return int(b.N - a.N) })
-	parts := make([]string, len(dead))
-	for i, d := range dead {
-		parts[i] = fmt.Sprintf("%d %s", d.N, d.Name)
-	}
-	return strings.Join(parts, ", ")
-}
-
-func age(d time.Duration) string {
-	if d == 0 {
-		return "not seen yet"
-	}
-	return d.Round(time.Second).String() + " old"
-}
-
-func instant(ms int64) string {
-	if ms == sink.NoTime || ms == sink.Infinity {
-		return "not known yet"
-	}
-	return time.UnixMilli(ms).UTC().Format("15:04:05")
-}
-
-func span(start, end int64) string {
-	const layout = "15:04"
-	return time.UnixMilli(start).UTC().Format(layout) + " – " + time.UnixMilli(end).UTC().Format(layout)
 }
