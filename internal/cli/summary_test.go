@@ -22,8 +22,11 @@ func busy() figures {
 		nextPoll: 17500 * time.Millisecond, morePolls: true, watermark: start + 667_000, open: 1, held: 1_008_120,
 		counts: sink.Counts{Accepted: 2_000_000, Late: 1204, Dead: 84, Ignored: 3}, claimed: true,
 		reasons: []peil.Count{
-			{Name: "bad_json", N: 1}, {Name: "bad_value", N: 2}, {Name: "future_event", N: 1009},
-			{Name: "implausible_time", N: 4}, {Name: "missing_field", N: 17},
+			{Name: "bad_json", N: 1},
+			{Name: "bad_value", N: 2},
+			{Name: "future_event", N: 1009},
+			{Name: "implausible_time", N: 4},
+			{Name: "missing_field", N: 17},
 		},
 		addr: "127.0.0.1:8080", pid: 1234567,
 	}
