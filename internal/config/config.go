@@ -111,7 +111,7 @@ type Segments struct {
 
 // Idle says when a quiet partition stops holding finality.
 type Idle struct {
-	Timeout Duration // Defaults to 60s.
+	Timeout Duration // Defaults to 1m.
 }
 
 // Future bounds clocks that run ahead.
@@ -129,7 +129,7 @@ type Feed struct {
 	Emit             string   // predictions or arrivals. Defaults to predictions.
 }
 
-// HTTP is the API and the dashboard.
+// HTTP is the API.
 type HTTP struct {
 	Listen string // host:port. Defaults to 127.0.0.1:8080.
 }
@@ -266,8 +266,7 @@ func (c Config) TopicsOf(feed string) (arrivals, positions string) {
 // were computed under another fingerprint cannot be continued.
 func (c Config) Fingerprint() string {
 	c = c.WithDefaults()
-	return fmt.Sprintf("size=%d lateness=%d max_skew=%d",
-		c.Window.Size.Milliseconds(), c.Window.Lateness.Milliseconds(), c.Future.MaxSkew.Milliseconds())
+	return fmt.Sprintf("size=%s lateness=%s max_skew=%s", c.Window.Size, c.Window.Lateness, c.Future.MaxSkew)
 }
 
 // feedKey gives feeds[i] or feeds[i].name.

@@ -77,7 +77,7 @@ func TestTopicsOf(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	base := config.Config{}
-	if got, want := base.Fingerprint(), "size=300000 lateness=120000 max_skew=300000"; got != want {
+	if got, want := base.Fingerprint(), "size=5m lateness=2m max_skew=5m"; got != want {
 		t.Fatalf("Fingerprint() = %q, want %q", got, want)
 	}
 	// What decides rows changes it, what does not leaves it.
@@ -122,7 +122,7 @@ func TestValidateReportsAllProblemsByKey(t *testing.T) {
 		`window.size: 1.5ms is not between 1s and 24h`,
 		`window.lateness: -1ns is not between 0s and 24h`,
 		`offsets.store: "both" is not one of sink, kafka`,
-		`http.listen: "8080" is not host:port`,
+		`http.listen: "8080" is not host:port: write :8080 or 127.0.0.1:8080`,
 		`feeds[1].trip_updates: must start with https:// or http://`,
 		`feeds[2].poll: 1ms is not between 1s and 24h`,
 		`feeds[2].emit: "all" is not one of predictions, arrivals`,

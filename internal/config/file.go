@@ -106,7 +106,7 @@ func (f yamlFile) section(prefix string, n ast.Node) {
 			f.origins[path] = f.origin(*position(key))
 			f.section(path, n)
 		default:
-			f.unknown(path, key, allPaths())
+			f.unknown(path, key, nearest(path, allPaths()))
 		}
 	})
 }
@@ -136,7 +136,7 @@ func (f yamlFile) feedKey(i int, name string, key, n ast.Node) {
 	var names []string
 	for _, s := range feedSettings() {
 		if s.key != name {
-			names = append(names, feedKey(i, s.key))
+			names = append(names, s.key)
 			continue
 		}
 		if g, ok := f.given(path, n); ok {
@@ -145,7 +145,23 @@ func (f yamlFile) feedKey(i int, name string, key, n ast.Node) {
 		}
 		return
 	}
-	f.unknown(path, key, names)
+	near, ok := feedWords()[name]
+	if !ok {
+		near = nearest(name, names)
+	}
+	if near != "" {
+		near = feedKey(i, near)
+	}
+	f.unknown(path, key, near)
+}
+
+// feedWords are what people write for a key of a feed whose name is another word,
+// with that name.
+func feedWords() map[string]string {
+	return map[string]string{
+		"gtfs": "static", "id": "name", "interval": "poll", "realtime": "trip_updates", "timetable": "static",
+		"trips": "trip_updates", "uri": "trip_updates", "url": "trip_updates", "vehicles": "vehicle_positions",
+	}
 }
 
 // mapping calls each for every key of a mapping.
@@ -328,10 +344,10 @@ func (f yamlFile) expand(text string) (string, error) {
 	}
 }
 
-// unknown reports a key that is none of ours.
-func (f yamlFile) unknown(path string, key ast.Node, known []string) {
+// unknown reports a key that is none of ours, and the one that was perhaps meant.
+func (f yamlFile) unknown(path string, key ast.Node, near string) {
 	message := "is no setting of peil"
-	if near := nearest(path, known); near != "" {
+	if near != "" {
 		message += "; did you mean " + near + "?"
 	}
 	f.problem(path, *position(key), "%s", message)

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -344,6 +345,88 @@ func TestSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/schema.json", string(schema))
+}
+
+// TestSchemaDescribesEverything holds that no section and no key is without words.
+func TestSchemaDescribesEverything(t *testing.T) {
+	t.Parallel()
+	text, err := config.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type node struct {
+		Description string           `json:"description"`
+		Properties  map[string]*node `json:"properties"`
+	}
+	var root node
+	if err := json.Unmarshal(text, &root); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	var walk func(path string, at *node)
+	walk = func(path string, at *node) {
+		n++
+		if at.Description == "" || strings.HasPrefix(at.Description, "Settings of") {
+			t.Errorf("%s has no description", path)
+		}
+		for name, child := range at.Properties {
+			walk(path+"."+name, child)
+		}
+	}
+	walk("peil.yaml", &root)
+	if n < 30 {
+		t.Errorf("only %d keys were looked at", n)
+	}
+}
+
+// TestDefaultsAreDocumentedAsTheyPrint: the reference and config print show one
+// form of a value.
+func TestDefaultsAreDocumentedAsTheyPrint(t *testing.T) {
+	t.Parallel()
+	loaded, err := load("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	printed := map[string]string{}
+	for _, e := range loaded.Entries() {
+		printed[e.Key] = e.Value
+	}
+	for _, s := range config.Settings() {
+		if printed[s.Key] != s.Default {
+			t.Errorf("%s is documented as %q and prints as %q", s.Key, s.Default, printed[s.Key])
+		}
+	}
+}
+
+// TestUnknownKeysOfFeeds: the prefix that all keys of a feed share makes none of
+// them near.
+func TestUnknownKeysOfFeeds(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		"url": "; did you mean feeds[0].trip_updates?", "trip_update": "; did you mean feeds[0].trip_updates?",
+		"gtfs": "; did you mean feeds[0].static?", "interval": "; did you mean feeds[0].poll?",
+		"pol": "; did you mean feeds[0].poll?", "xyzzy": "",
+	} {
+		_, err := load("feeds:\n  - name: nl\n    trip_updates: https://x/y\n    " + key + ": z\n")
+		if want = "peil.yaml:4:5: feeds[0]." + key + ": is no setting of peil" + want; errText(err) != want {
+			t.Errorf("error %q, want %q", errText(err), want)
+		}
+	}
+}
+
+func TestListenHints(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"8080":  `http.listen: "8080" is not host:port: write :8080 or 127.0.0.1:8080`,
+		"here":  `http.listen: "here" is not host:port, such as 127.0.0.1:8080 or :8080`,
+		"99999": `http.listen: "99999" is not host:port, such as 127.0.0.1:8080 or :8080`,
+		":8080": "",
+	} {
+		err := (config.Config{HTTP: config.HTTP{Listen: text}}).Validate()
+		if errText(err) != want {
+			t.Errorf("%s: %q, want %q", text, errText(err), want)
+		}
+	}
 }
 
 func TestEntriesMaskSecrets(t *testing.T) {

@@ -50,12 +50,46 @@ func place(root map[string]any, path string, schema map[string]any) {
 		properties := root["properties"].(map[string]any)
 		section, ok := properties[name].(map[string]any)
 		if !ok {
-			section = object("Settings of " + name + ".")
+			section = object(sectionDoc(name))
 			properties[name] = section
 		}
 		root = section
 	}
 	root["properties"].(map[string]any)[names[len(names)-1]] = schema
+}
+
+// sectionDoc says what the settings below a key are about.
+func sectionDoc(name string) string {
+	switch name {
+	case "kafka":
+		return "The consumer group, and the log where it is Kafka. (Kafka is not in this version.)"
+	case "tls":
+		return "Encryption of the connections to the brokers." + notYet
+	case "sasl":
+		return "Authentication at the brokers." + notYet
+	case "sink":
+		return "Where the tables are."
+	case "topics":
+		return "Names of the topics, and into how many partitions new ones are cut."
+	case "window":
+		return "How event time is cut into windows."
+	case "offsets":
+		return "Where the progress of a partition is kept, and what to do without it."
+	case "flush":
+		return "When results are written to the tables."
+	case "limits":
+		return "Bounds of what is held in memory."
+	case "segments":
+		return "How long the parts of merged windows are kept."
+	case "idle":
+		return "When a quiet partition stops holding finality."
+	case "future":
+		return "What is done about clocks that run ahead."
+	case "http":
+		return "The API and the metrics."
+	default:
+		return ""
+	}
 }
 
 func describeSetting[T any](s setting[T], zero T) map[string]any {

@@ -12,6 +12,12 @@ var (
 	groupName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,200}$`)
 )
 
+// Suffixes of the doc of what a configuration may say and this version refuses.
+const (
+	notYet     = " (Not in this version.)"
+	onlyReplay = " (Polling is not in this version; the feed's captures can be played.)"
+)
+
 // setting declares one key of the configuration, of a T.
 type setting[T any] struct {
 	// key is the path in the file, with dots.
@@ -62,7 +68,7 @@ func kafkaSettings() []setting[Config] {
 	return []setting[Config]{
 		{
 			key: "kafka.brokers",
-			doc: "Brokers to begin with, as host:port. Without any, the log is the embedded one in data_dir.",
+			doc: "Brokers to begin with, as host:port. Without any, the log is the embedded one in data_dir." + notYet,
 			at: func(c *Config) value {
 				return list{&c.Kafka.Brokers, func(s string) error { return hostPort(s, false) }}
 			},
@@ -77,45 +83,45 @@ func kafkaSettings() []setting[Config] {
 		},
 		{
 			key:    "kafka.tls.enabled",
-			doc:    "Connect to the brokers by TLS.",
+			doc:    "Connect to the brokers by TLS." + notYet,
 			preset: "false",
 			at:     func(c *Config) value { return toggle{&c.Kafka.TLS.Enabled} },
 		},
 		{
 			key: "kafka.tls.ca_file",
-			doc: "Certificates to trust, PEM. Those of the system if it is not set.",
+			doc: "Certificates to trust, PEM. Those of the system if it is not set." + notYet,
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.CAFile}} },
 		},
 		{
 			key: "kafka.tls.cert_file",
-			doc: "Certificate of this client, PEM.",
+			doc: "Certificate of this client, PEM." + notYet,
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.CertFile}} },
 		},
 		{
 			key: "kafka.tls.key_file",
-			doc: "Key of this client's certificate, PEM.",
+			doc: "Key of this client's certificate, PEM." + notYet,
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.KeyFile}} },
 		},
 		{
 			key: "kafka.tls.server_name",
-			doc: "Name that the brokers' certificates must bear. The broker's host if it is not set.",
+			doc: "Name that the brokers' certificates must bear. The broker's host if it is not set." + notYet,
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.ServerName}} },
 		},
 		{
 			key: "kafka.sasl.mechanism",
-			doc: "How to authenticate at the brokers. No authentication if it is not set.",
+			doc: "How to authenticate at the brokers. No authentication if it is not set." + notYet,
 			at: func(c *Config) value {
 				return choice{word{&c.Kafka.SASL.Mechanism}, []string{"plain", "scram-sha-256", "scram-sha-512"}}
 			},
 		},
 		{
 			key: "kafka.sasl.username",
-			doc: "User at the brokers.",
+			doc: "User at the brokers." + notYet,
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.SASL.Username}} },
 		},
 		{
 			key: "kafka.sasl.password",
-			doc: "Password of the user. Better kept in a file of its own or a variable.",
+			doc: "Password of the user. Better kept in a file of its own or a variable." + notYet,
 			at:  func(c *Config) value { return hidden{&c.Kafka.SASL.Password} },
 		},
 	}
@@ -125,7 +131,7 @@ func tableSettings() []setting[Config] {
 	return []setting[Config]{
 		{
 			key: "sink.url",
-			doc: "Database of the tables, such as postgres://host/peil. SQLite in data_dir if it is not set.",
+			doc: "Database of the tables, such as postgres://host/peil. SQLite in data_dir if it is not set." + notYet,
 			at: func(c *Config) value {
 				return link{&c.Sink.URL, []string{"postgres", "postgresql"}, true}
 			},
@@ -179,7 +185,7 @@ func windowSettings() []setting[Config] {
 		},
 		{
 			key:    "offsets.store",
-			doc:    "Where a restart begins: at the offsets in the sink (exactly-once effect) or at the lower of those and the group's in Kafka (at-least-once delivery).",
+			doc:    "Where a restart begins: at the offsets in the sink (exactly-once effect) or at the lower of those and the group's in Kafka (at-least-once delivery). (Kafka is not in this version.)",
 			preset: StoreSink,
 			at:     func(c *Config) value { return choice{word{&c.Offsets.Store}, []string{StoreSink, StoreKafka}} },
 		},
@@ -193,7 +199,7 @@ func windowSettings() []setting[Config] {
 		},
 		{
 			key:    "offsets.on_loss",
-			doc:    "What to do when the log no longer holds unread records: stop the partition, or record the lost range and continue.",
+			doc:    "What to do when the log no longer holds unread records: stop the partition, or record the lost range and continue. (To continue is not in this version.)",
 			preset: OnLossStop,
 			at: func(c *Config) value {
 				return choice{word{&c.Offsets.OnLoss}, []string{OnLossStop, OnLossContinue}}
@@ -244,7 +250,7 @@ func limitSettings() []setting[Config] {
 		{
 			key:    "idle.timeout",
 			doc:    "How long a partition at the end of the log must be quiet until it no longer holds finality.",
-			preset: "60s",
+			preset: "1m",
 			at:     func(c *Config) value { return period{&c.Idle.Timeout, time.Second, 24 * time.Hour} },
 		},
 		{
@@ -255,7 +261,7 @@ func limitSettings() []setting[Config] {
 		},
 		{
 			key:    "http.listen",
-			doc:    "Where the API, the dashboard and the metrics listen, as host:port.",
+			doc:    "Where the API and the metrics listen, as host:port.",
 			preset: "127.0.0.1:8080",
 			at:     func(c *Config) value { return address{word{&c.HTTP.Listen}} },
 		},
@@ -265,8 +271,8 @@ func limitSettings() []setting[Config] {
 // secretFiles are the settings that name a file with the value of another one.
 func secretFiles() []setting[Config] {
 	return []setting[Config]{
-		{key: "kafka.sasl.password_file", doc: "File with the password of the user.", fileOf: "kafka.sasl.password"},
-		{key: "sink.url_file", doc: "File with the address of the database.", fileOf: "sink.url"},
+		{key: "kafka.sasl.password_file", doc: "File with the password of the user." + notYet, fileOf: "kafka.sasl.password"},
+		{key: "sink.url_file", doc: "File with the address of the database." + notYet, fileOf: "sink.url"},
 	}
 }
 
@@ -283,22 +289,22 @@ func feedSettings() []setting[Feed] {
 		},
 		{
 			key: "trip_updates",
-			doc: "Address of the trip updates.",
+			doc: "Address of the trip updates." + onlyReplay,
 			at:  func(f *Feed) value { return link{&f.TripUpdates, web, false} },
 		},
 		{
 			key: "vehicle_positions",
-			doc: "Address of the vehicle positions.",
+			doc: "Address of the vehicle positions." + onlyReplay,
 			at:  func(f *Feed) value { return link{&f.VehiclePositions, web, false} },
 		},
 		{
 			key: "static",
-			doc: "Address of the timetable, a GTFS zip.",
+			doc: "Address of the timetable, a GTFS zip." + notYet,
 			at:  func(f *Feed) value { return link{&f.Static, web, false} },
 		},
 		{
 			key:    "poll",
-			doc:    "Time between two polls.",
+			doc:    "Time between two polls." + notYet,
 			preset: "30s",
 			at:     func(f *Feed) value { return period{&f.Poll, time.Second, 24 * time.Hour} },
 		},

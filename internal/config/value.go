@@ -346,9 +346,22 @@ func hostPort(address string, listen bool) error {
 	host, port, err := net.SplitHostPort(address)
 	n, numErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || numErr != nil || !listen && (host == "" || n == 0) || strings.ContainsAny(host, "@/ ") {
-		return fmt.Errorf("%s is not host:port", quote(address))
+		switch {
+		case listen && isPort(address):
+			return fmt.Errorf("%s is not host:port: write :%s or 127.0.0.1:%s", quote(address), address, address)
+		case listen:
+			return fmt.Errorf("%s is not host:port, such as 127.0.0.1:8080 or :8080", quote(address))
+		default:
+			return fmt.Errorf("%s is not host:port", quote(address))
+		}
 	}
 	return nil
+}
+
+// isPort says whether a text is a port alone.
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 // address is host:port to listen on.
