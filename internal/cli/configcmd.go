@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/peil-stream/peil"
 	"github.com/peil-stream/peil/internal/config"
 )
 
@@ -42,16 +45,17 @@ peil config check --config /etc/peil/peil.yaml -o json`,
 			return err
 		}
 		loaded, err := a.load(cmd)
-		if err == nil && o.format == formatTable {
-			file := loaded.File
-			if file == "" {
-				file = "no file, defaults only"
-			}
-			return o.write([]byte(file + ": no problems\n"))
-		}
 		problems := config.Problems(err)
 		if err != nil && len(problems) == 0 {
 			return configError(err)
+		}
+		if err == nil {
+			if problems, err = unsupported(loaded); err != nil {
+				return explain(err)
+			}
+		}
+		if len(problems) == 0 && o.format == formatTable {
+			return o.write([]byte(verdict(loaded)))
 		}
 		if err := o.problems(problems); err != nil {
 			return err
@@ -62,6 +66,45 @@ peil config check --config /etc/peil/peil.yaml -o json`,
 		return nil
 	}
 	return cmd
+}
+
+// unsupported lists the settings that every command of this version refuses.
+func unsupported(l *config.Loaded) ([]*config.ProblemError, error) {
+	_, err := peil.New(peil.Config{Settings: l.Config}) // opens nothing
+	return unsupportedIn(l, err)
+}
+
+func unsupportedIn(l *config.Loaded, err error) ([]*config.ProblemError, error) {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*config.ProblemError
+		for _, e := range joined.Unwrap() {
+			some, err := unsupportedIn(l, e)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, some...)
+		}
+		return all, nil
+	}
+	if !errors.Is(err, peil.ErrUnsupported) {
+		return nil, err
+	}
+	// The message begins with the key.
+	key, message, _ := strings.Cut(err.Error(), ": ")
+	return []*config.ProblemError{{Key: key, Origin: l.Origin(key), Message: message}}, nil
+}
+
+// verdict is what is said of a configuration without problems.
+func verdict(l *config.Loaded) string {
+	file := l.File
+	if file == "" {
+		file = "no file, defaults only"
+	}
+	text := file + ": no problems\n"
+	if len(l.Config.Feeds) > 0 {
+		text += "note: this version does not poll feeds over HTTP; it plays captures of them (peil run --replay PATH)\n"
+	}
+	return text
 }
 
 // problems prints what is wrong: as lines that an editor can follow, or as data.

@@ -56,13 +56,14 @@ peil demo --seed 7 --data-dir ./batch --from 2026-11-30T06:00:00Z --polls 200`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.Uint64Var(&f.seed, "seed", 1, "Which city, and everything that happens in it.")
+	flags.Uint64Var(&f.seed, "seed", 1, "Which city, and everything that happens in it. Each but 1 is a feed of its own, city<seed>.")
+	annotate(flags.Lookup("seed"), annotatePlaceholder, "N")
 	flags.StringVar(&f.from, "from", "", "When the simulation begins, RFC 3339, in the past.")
 	annotate(flags.Lookup("from"), annotatePlaceholder, "TIME")
 	annotate(flags.Lookup("from"), annotateDefault, "an hour ago, or where the last run ended")
 	flags.IntVar(&f.polls, "polls", 0, "End after so many polls from the beginning, once all is written. 0 goes on for ever.")
 	annotate(flags.Lookup("polls"), annotatePlaceholder, "N")
-	flags.BoolVar(&f.noise, "noise", true, "Add disorder, bad records and a wrong clock.")
+	flags.BoolVar(&f.noise, "noise", true, "Add disorder, bad records and a wrong clock; --noise=false leaves them out.")
 	settingFlag(flags, "partitions", "topics.partitions", "N")
 	return cmd
 }

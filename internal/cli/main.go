@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -140,9 +141,16 @@ var errInterrupted = errors.New("stopped")
 
 // configError turns what is wrong with a configuration into an exit.
 func configError(err error) error {
-	return &ExitError{
+	exit := &ExitError{
 		Code: ExitUsage,
 		Err:  err,
 		Hint: fmt.Sprintf("peil config schema describes %s, and peil config print shows what is in force", config.DefaultFile),
 	}
+	problems := config.Problems(err)
+	if len(problems) > 0 && !slices.ContainsFunc(problems, func(p *config.ProblemError) bool {
+		return p.Origin.Kind != config.FromFlag || p.Key == ""
+	}) {
+		exit.Hint = "" // about a flag the messages say what there is to say
+	}
+	return exit
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ peil config check`,
 	root.SetHelpFunc(a.help)
 	root.SetHelpCommand(newHelpCommand(a))
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError(cmd.CommandPath()+" --help lists the flags", "%w", err)
+		return usageError(cmd.CommandPath()+" --help lists the flags", "%w", flagError(err))
 	})
 	a.commonFlags(root)
 	for _, construct := range list {
@@ -81,6 +82,24 @@ peil config check`,
 		a.guard(cmd)
 	}
 	return root
+}
+
+// flagError says in words what is wrong with the value of a flag.
+func flagError(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	what := "a value that it takes"
+	switch invalid.GetFlag().Value.Type() {
+	case "uint64":
+		what = "a whole number from 0 on"
+	case "int":
+		what = "a whole number"
+	case "bool":
+		what = "true or false"
+	}
+	return fmt.Errorf("--%s: %q is not %s", invalid.GetFlag().Name, invalid.GetValue(), what)
 }
 
 // commonFlags adds the flags that all commands share.
