@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ peil status -o json | jq '.partitions[] | select(.lag > 0)'`,
 		Args:    noArgs,
 	}
 	out := a.outputFlag(cmd)
+	wide := cmd.Flags().Bool("wide", false, "All columns, on lines of some 250 characters. JSON and CSV always have them.")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
 		o, err := out()
 		if err != nil {
@@ -46,14 +48,17 @@ peil status -o json | jq '.partitions[] | select(.lag > 0)'`,
 		if err != nil {
 			return explain(err)
 		}
-		return a.printStatus(o, st)
+		return printStatus(o, &st, *wide)
 	}
 	return cmd
 }
 
-func (a *app) printStatus(o *output, st api.Status) error {
-	if o.format == formatJSON {
+func printStatus(o *output, st *api.Status, wide bool) error {
+	switch {
+	case o.format == formatJSON:
 		return o.document(st)
+	case o.format == formatTable && !wide:
+		return o.write([]byte(statusText(st, o.style)))
 	}
 	l := listing{columns: []string{
 		"topic", "partition", "next_offset", "position", "log_end", "lag", "uncommitted", "held_since",
@@ -69,19 +74,100 @@ func (a *app) printStatus(o *output, st api.Status) error {
 		return err
 	}
 	var b strings.Builder
-	for _, t := range st.Topics {
-		if !t.Windowed {
-			continue
-		}
-		fmt.Fprintf(&b, "\n%s: %s", t.Topic, finalTo(t.FinalTo))
-		for _, h := range t.Holders {
-			fmt.Fprintf(&b, "; partition %d %s", h.Partition, h.Explanation)
-		}
-	}
-	if b.Len() > 0 {
-		b.WriteByte('\n')
+	b.WriteString("\nTimes are in UTC.\n")
+	for i := range st.Topics {
+		finality(&b, printable(st.Topics[i].Topic)+": ", &st.Topics[i])
 	}
 	return o.write([]byte(b.String()))
+}
+
+// statusText is the status for a person: a table for each topic that fits 80
+// columns, and below it who holds what.
+func statusText(st *api.Status, s style) string {
+	var b strings.Builder
+	b.WriteString("Times are in UTC.\n")
+	for i := range st.Topics {
+		t := &st.Topics[i]
+		b.WriteString("\n" + s.bold(printable(t.Topic)) + "\n")
+		l := listing{columns: []string{"partition", "next_offset", "uncommitted", "lag", "late", "dead", "watermark"}}
+		var notes folded
+		for j := range st.Partitions {
+			p := &st.Partitions[j]
+			if p.Topic != t.Topic {
+				continue
+			}
+			l.add(p.Partition, integer(p.NextOffset), integer(p.Uncommitted), integer(p.Lag), p.Late, p.Dead, moment(p.Watermark))
+			if text := note(p); text != nil {
+				notes.add(p.Partition, fmt.Sprint(text))
+			}
+		}
+		b.Write(l.table(style{}))
+		for _, n := range notes {
+			fmt.Fprintf(&b, "%s: %s\n", n.who(), printable(n.text))
+		}
+		finality(&b, "", t)
+	}
+	return b.String()
+}
+
+// finality says, after a prefix, how far the windows of a topic are final, and who
+// holds them.
+func finality(b *strings.Builder, prefix string, t *api.TopicStatus) {
+	if !t.Windowed {
+		return
+	}
+	b.WriteString(prefix + finalTo(t.FinalTo) + "\n")
+	var holders folded
+	for _, h := range t.Holders {
+		holders.add(h.Partition, h.Explanation)
+	}
+	for _, h := range holders {
+		each := ""
+		if len(h.partitions) > 1 {
+			each = "each of "
+		}
+		fmt.Fprintf(b, "  %s%s %s\n", each, h.who(), h.text)
+	}
+}
+
+// folded is texts about partitions, each once.
+type folded []about
+
+type about struct {
+	text       string
+	partitions []int32 // ascending
+}
+
+// add notes a text about a partition; partitions come in order.
+func (f *folded) add(partition int32, text string) {
+	for i := range *f {
+		if a := &(*f)[i]; a.text == text {
+			a.partitions = append(a.partitions, partition)
+			return
+		}
+	}
+	*f = append(*f, about{text, []int32{partition}})
+}
+
+// who gives partition 4, or partitions 0-2, 5.
+func (a *about) who() string {
+	var ranges []string
+	for i := 0; i < len(a.partitions); i++ {
+		first := i
+		for i+1 < len(a.partitions) && a.partitions[i+1] == a.partitions[i]+1 {
+			i++
+		}
+		text := strconv.Itoa(int(a.partitions[first]))
+		if i > first {
+			text += "-" + strconv.Itoa(int(a.partitions[i]))
+		}
+		ranges = append(ranges, text)
+	}
+	word := "partition "
+	if len(a.partitions) > 1 {
+		word = "partitions "
+	}
+	return word + strings.Join(ranges, ", ")
 }
 
 // note says what stands out about a partition.
@@ -90,7 +176,11 @@ func note(p *api.PartitionStatus) any {
 	case p.Problem != "":
 		return p.Problem
 	case p.HeldWindow != nil:
-		return fmt.Sprintf("held by the window %s to %s", clock(p.HeldWindow.Start), clock(p.HeldWindow.End))
+		start, end := clock(p.HeldWindow.Start), clock(p.HeldWindow.End)
+		if day := start[:len(time.DateOnly)+1]; strings.HasPrefix(end, day) {
+			end = end[len(day):]
+		}
+		return "held by the window " + start + " to " + end
 	default:
 		return nil
 	}
@@ -126,4 +216,4 @@ func moment(i api.Instant) any {
 }
 
 // clock prints an instant for people, in UTC.
-func clock(i api.Instant) string { return time.UnixMilli(int64(i)).UTC().Format("2006-01-02 15:04:05") }
+func clock(i api.Instant) string { return time.UnixMilli(int64(i)).UTC().Format(time.DateTime) }
