@@ -53,7 +53,8 @@ type Config struct {
 	Patience time.Duration
 	// Retention of merged segments' data. Defaults to 7 days.
 	Retention time.Duration
-	// BatchBytes bounds one batch of the log. Defaults to the log's own.
+	// BatchBytes bounds the batches that are read ahead, over all partitions
+	// together. Defaults to 16 MiB.
 	BatchBytes int
 	// FinalLimit is the number of windows finalised in one transaction.
 	// Defaults to 50.
@@ -82,6 +83,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.HeldRecords == 0 {
 		c.HeldRecords = 10_000_000
+	}
+	if c.BatchBytes == 0 {
+		c.BatchBytes = 16 << 20
 	}
 	if c.FinalLimit == 0 {
 		c.FinalLimit = 50

@@ -16,6 +16,10 @@ import (
 	"github.com/peil-stream/peil/internal/telemetry"
 )
 
+// readAhead is how many batches of a partition are held: one being processed, two
+// waiting for it, and one being read.
+const readAhead = 4
+
 // errBroken is returned by flushes after the first error that ends the process.
 var errBroken = errors.New("the processor has stopped after an error")
 
@@ -111,7 +115,9 @@ func (p *Processor) prepare(ctx context.Context) error {
 		return fmt.Errorf("look up the topics: %w", err)
 	}
 	p.topics = topics
+	partitions := 0
 	for _, t := range topics {
+		partitions += int(t.Partitions)
 		dead, err := p.log.Describe(ctx, dlq.Topic(t.Name))
 		if err != nil {
 			return fmt.Errorf("look up the dead-letter topic of %s: %w", t.Name, err)
@@ -130,7 +136,7 @@ func (p *Processor) prepare(ctx context.Context) error {
 	}
 	p.healthy.Store(true)
 	p.consumer, err = p.log.Consumer(stream.Subscription{
-		Group: p.cfg.Group, Topics: p.cfg.Topics, BatchBytes: p.cfg.BatchBytes,
+		Group: p.cfg.Group, Topics: p.cfg.Topics, BatchBytes: max(1, p.cfg.BatchBytes/max(1, readAhead*partitions)),
 	})
 	if err != nil {
 		return fmt.Errorf("make the consumer: %w", err)
