@@ -70,10 +70,10 @@ fix: ## Modernise the code and let the linters mend what they can.
 	$(GO) fix ./...
 	./.ci/run lint-fix
 
-.PHONY: verify
-verify: ## Check that the module files, the format and the vet findings are clean.
+.PHONY: check
+check: ## Check that the module files, the format and the vet findings are clean.
 	./.ci/run tidy format vet
 
 .PHONY: clean
-clean: ## Remove what builds and the demo leave behind.
-	rm -rf bin peil-data coverage.txt
+clean: ## Remove what builds, the demo and the replay of the README leave behind.
+	rm -rf bin peil-data nl coverage.txt

@@ -53,22 +53,94 @@ All problems are reported at once, with line and column. This page is generated.
 		fmt.Fprintf(&b, "| `%s` | %s | `%s` | %s |\n", s.Key, code(s.Default), s.Env, strings.ReplaceAll(s.Doc, "|", "\\|"))
 	}
 	b.WriteString(`
-Feeds stand in the file only:
+## A complete peil.yaml
 
-` + "```yaml" + `
+Everything may be left out. Feeds stand in the file only.
+
+` + "```yaml" + exampleFile + "```" + `
+
+With this file ` + "`peil run --replay ./captures`" + ` plays captures of the feed ` + "`nl`" + `. Polling feeds over HTTP, Kafka and Postgres are
+known to the configuration and not in this version: ` + "`peil config check`" + ` says so, and what asks for them is refused.
+`)
+	return b.String()
+}
+
+// exampleFile is the peil.yaml that the reference shows.
+const exampleFile = `
+data_dir: ./peil-data             # the embedded log and tables
+
+topics:
+  arrivals: arrival-predictions
+  positions: vehicle-positions
+  partitions: 4                   # of topics that are made
+
+window:
+  size: 5m
+  lateness: 2m                    # how long a window waits for older events
+
+offsets:
+  start: earliest                 # or latest
+
+flush:
+  interval: 5s
+  records: 250000
+
+limits:
+  held_records: 10000000
+  held_for: 1h
+  batch_bytes: 16MiB
+
+segments:
+  retention: 168h
+
+idle:
+  timeout: 1m
+
+future:
+  max_skew: 5m
+
+http:
+  listen: 127.0.0.1:8080
+
 feeds:
   - name: nl                      # prefix of all its ids
     trip_updates: https://example.org/tripUpdates.pb
     vehicle_positions: https://example.org/vehiclePositions.pb
-    static: https://example.org/gtfs.zip
     poll: 30s
     emit: predictions             # or arrivals
-` + "```" + `
+`
 
-This version plays captures (` + "`--replay`" + `); polling feeds over HTTP, Kafka and Postgres are known to the configuration
-and refused when they are asked for.
-`)
-	return b.String()
+// TestReferenceExample holds that the file which the reference shows is accepted,
+// and that what it sets are the defaults.
+func TestReferenceExample(t *testing.T) {
+	t.Parallel()
+	name := filepath.Join(t.TempDir(), "peil.yaml")
+	if err := os.WriteFile(name, []byte(exampleFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := run(t, 0, "config", "check", "--config", name); !strings.Contains(out, "no problems") {
+		t.Errorf("config check: %s", out)
+	}
+	loaded, err := config.Load(config.Source{File: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := 0
+	for _, s := range config.Settings() {
+		if loaded.Origin(s.Key).Kind == config.FromFile {
+			set++
+		}
+	}
+	if set < 15 {
+		t.Errorf("only %d settings are shown", set)
+	}
+	for _, e := range loaded.Entries() {
+		for _, s := range config.Settings() {
+			if s.Key == e.Key && s.Default != e.Value {
+				t.Errorf("%s is shown as %s, its default is %s", s.Key, e.Value, s.Default)
+			}
+		}
+	}
 }
 
 func metricsPage() string {
