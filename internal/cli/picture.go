@@ -56,7 +56,7 @@ func picture(f *figures, width, height int) []row {
 	head := slices.Concat(
 		flow(width, "", "   ", f.feed, f.rateText(), f.feedText(), f.pollText()),
 		flow(width, "", "   ", "watermark "+instant(f.watermark), plural(int64(f.open), "open window"), plural(f.held, "uncommitted message")),
-		[]row{{}, {text: fmt.Sprintf(windowRow, "window (UTC)", "events", "mean s", "p90 s", "max s", "min s"), bold: true}},
+		[]row{{}, {text: windowHead(), bold: true}},
 	)
 	foot := slices.Concat(
 		[]row{{}},
@@ -85,6 +85,11 @@ func picture(f *figures, width, height int) []row {
 		rows[i].text = cut(rows[i].text, width)
 	}
 	return rows
+}
+
+// windowHead names the columns of windowRow.
+func windowHead() string {
+	return fmt.Sprintf(windowRow, "window (UTC)", "events", "mean s", "p90 s", "max s", "min s")
 }
 
 // line is the same on one line, for a log.

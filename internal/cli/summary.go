@@ -156,7 +156,7 @@ func (m *meter) add(now time.Time, status []processor.PartitionStatus) {
 		m.last[p.Partition] = n
 	}
 	m.readings = append(m.readings, reading{now, m.total})
-	for len(m.readings) > 2 && now.Sub(m.readings[1].at) >= rateOver {
+	for len(m.readings) > 2 && now.Sub(m.readings[1].at) > rateOver-redrawEvery/2 { // a tick may come early
 		m.readings = m.readings[1:]
 	}
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -143,6 +145,43 @@ stop with Ctrl-C, or kill -9 42 and start again; peil verify proves the rows
 		if !strings.Contains(got, want) {
 			t.Errorf("after a restart without %q:\n%s", want, got)
 		}
+	}
+}
+
+// TestReadmeShowsThePicture holds that the README shows what the program draws,
+// row by row but for the numbers.
+func TestReadmeShowsThePicture(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown string
+	for block := range strings.SplitSeq(string(text), "```\n") {
+		if strings.Contains(block, windowHead()) {
+			shown = block
+		}
+	}
+	f := busy()
+	f.feed, f.final = "city", f.final[:3]
+	f.open = 2
+	f.reasons = []peil.Count{
+		{Name: "future_event", N: 19},
+		{Name: "bad_value", N: 18},
+		{Name: "missing_field", N: 17},
+		{Name: "bad_json", N: 16},
+		{Name: "bad_position", N: 15},
+		{Name: "bad_id", N: 7},
+		{Name: "implausible_time", N: 5},
+	}
+	form := func(text string) string {
+		text = regexp.MustCompile(`-?\d[\d,.:]*`).ReplaceAllString(text, "N")
+		text = regexp.MustCompile(`(N [a-z_]+,?\s+)*N [a-z_]+\nAPI`).ReplaceAllString(text, "reasons\nAPI")
+		text = strings.ReplaceAll(text, "open windows", "open window")
+		return strings.Join(strings.Fields(text), " ")
+	}
+	if diff := cmp.Diff(form(texts(picture(&f, 80, 24))), form(shown)); diff != "" {
+		t.Errorf("the README shows something else (-program +README):\n%s", diff)
 	}
 }
 
