@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -94,7 +95,7 @@ func (a *app) demo(ctx context.Context, l *config.Loaded, f demoFlags) error {
 	}
 	i, err := a.run(ctx, peil.Config{
 		Settings: l.Config, Source: src, Process: true, Serve: f.polls == 0 || listens(l), UntilDone: f.polls > 0,
-		Logger: a.demoLogger(s.terminal),
+		Logger: a.demoLogger(s),
 	}, s.run)
 	if err != nil {
 		return err
@@ -105,17 +106,23 @@ func (a *app) demo(ctx context.Context, l *config.Loaded, f demoFlags) error {
 	return nil
 }
 
-// demoLogger keeps lines that need nobody out of the picture on a terminal, but
-// for a user who asks for them.
-func (a *app) demoLogger(terminal bool) *slog.Logger {
-	if !terminal || a.logLevel != "" || a.env("PEIL_LOG_LEVEL") != "" {
+// demoLogger puts the log above the picture on a terminal, and leaves out lines
+// that need nobody, but for a user who asks for them.
+func (a *app) demoLogger(s *summary) *slog.Logger {
+	if !s.terminal {
 		return a.log
 	}
-	quiet, err := telemetry.NewLogger(a.stderr, telemetry.Log{Level: "warn", Format: a.logFormat, Terminal: isTerminal(a.stderr)})
+	level, out, terminal := cmp.Or(a.logLevel, a.env("PEIL_LOG_LEVEL"), "warn"), a.stderr, isTerminal(a.stderr)
+	if terminal {
+		out = s.above(out)
+	}
+	log, err := telemetry.NewLogger(out, telemetry.Log{
+		Level: level, Format: cmp.Or(a.logFormat, a.env("PEIL_LOG_FORMAT")), Terminal: terminal,
+	})
 	if err != nil {
 		return a.log // the same words were accepted before
 	}
-	return quiet
+	return log
 }
 
 // cityFeed is the name of the feed of a city. Each city has its own, because a

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -30,6 +31,8 @@ type summary struct {
 	windows int
 
 	meter meter
+	// mu orders the picture and the lines of the log that are written above it.
+	mu    sync.Mutex
 	drawn drawing
 }
 
@@ -55,6 +58,9 @@ func (s *summary) run(ctx context.Context, i *peil.Instance) {
 			}
 			return
 		case now := <-tick.C:
+			if ctx.Err() != nil {
+				continue // the user has been told so below the picture
+			}
 			status := i.Status()
 			s.meter.add(now, status)
 			if !s.terminal && now.Sub(printed) < printEvery {
@@ -76,7 +82,26 @@ func (s *summary) show(ctx context.Context, i *peil.Instance, now time.Time, sta
 		return
 	}
 	width, height := s.size()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.write(s.drawn.draw(&f, width, height, s.style))
+}
+
+// above is a writer of lines to the same terminal: they take the place of the
+// picture, which is next drawn below them.
+func (s *summary) above(w io.Writer) io.Writer { return aside{s, w} }
+
+type aside struct {
+	s *summary
+	w io.Writer
+}
+
+// Write is called with whole lines.
+func (a aside) Write(lines []byte) (int, error) {
+	a.s.mu.Lock()
+	defer a.s.mu.Unlock()
+	a.s.write(a.s.drawn.erase())
+	return a.w.Write(lines)
 }
 
 // write shows a text. Nobody may be reading any more; the work goes on.
@@ -199,7 +224,7 @@ func (d *drawing) draw(f *figures, width, height int, s style) string {
 	case d.width != width || d.height != height:
 		b.WriteString(clearAll)
 	default:
-		fmt.Fprintf(&b, "\x1b[%dA\r%s", d.lines, clearBelow)
+		b.WriteString(d.erase())
 	}
 	for _, r := range rows {
 		if r.bold {
@@ -210,4 +235,15 @@ func (d *drawing) draw(f *figures, width, height int, s style) string {
 	b.WriteString(wrapOn)
 	d.lines, d.width, d.height = len(rows), width, height
 	return b.String()
+}
+
+// erase gives what to write to remove the picture. The cursor is then where it
+// began.
+func (d *drawing) erase() string {
+	if d.lines == 0 {
+		return ""
+	}
+	lines := d.lines
+	d.lines = 0
+	return fmt.Sprintf("\x1b[%dA\r%s", lines, clearBelow)
 }

@@ -262,6 +262,30 @@ func TestDrawingReplacesItself(t *testing.T) {
 	}
 }
 
+// TestLogLinesStandAboveThePicture writes to the log between two drawings.
+func TestLogLinesStandAboveThePicture(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	s := &summary{out: &out, terminal: true}
+	f := busy()
+	log := s.above(&out)
+	for range 2 {
+		s.write(s.drawn.draw(&f, 80, 24, style{}))
+		for _, line := range []string{"one\n", "two\n"} {
+			if n, err := log.Write([]byte(line)); n != len(line) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+	}
+	s.write(s.drawn.draw(&f, 80, 24, style{}))
+	terminal := screen{width: 80, wraps: false}
+	terminal.write(t, strings.ReplaceAll(out.String(), wrapOn, ""))
+	want := "one\ntwo\none\ntwo\n" + texts(picture(&f, 80, 23))
+	if diff := cmp.Diff(want, strings.Join(terminal.rows, "\n")+"\n"); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestMeter(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
