@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,8 +12,6 @@ import (
 	"github.com/peil-stream/peil"
 	"github.com/peil-stream/peil/internal/city"
 	"github.com/peil-stream/peil/internal/config"
-	"github.com/peil-stream/peil/internal/telemetry"
-	"github.com/peil-stream/peil/internal/transit/gtfsrt"
 )
 
 const (
@@ -86,9 +83,9 @@ func (a *app) demo(ctx context.Context, l *config.Loaded, f demoFlags) error {
 	if err != nil {
 		return explain(err)
 	}
-	src := &demoSource{citySource: citySource{city: c, feed: feed, options: city.RunOptions{
+	src := &citySource{city: c, feed: feed, options: city.RunOptions{
 		From: from, Poll: cityPoll, Polls: f.polls, Noise: f.noise,
-	}}}
+	}}
 	s := &summary{
 		out: a.stdout, terminal: isTerminal(a.stdout) && a.env("TERM") != "dumb", style: a.styleOf(a.stdout),
 		feed: feed, windows: demoWindows, polled: src.newest, next: src.next,
@@ -112,17 +109,10 @@ func (a *app) demoLogger(s *summary) *slog.Logger {
 	if !s.terminal {
 		return a.log
 	}
-	level, out, terminal := cmp.Or(a.logLevel, a.env("PEIL_LOG_LEVEL"), "warn"), a.stderr, isTerminal(a.stderr)
-	if terminal {
-		out = s.above(out)
+	if !isTerminal(a.stderr) {
+		return a.warnings(a.stderr)
 	}
-	log, err := telemetry.NewLogger(out, telemetry.Log{
-		Level: level, Format: cmp.Or(a.logFormat, a.env("PEIL_LOG_FORMAT")), Terminal: terminal,
-	})
-	if err != nil {
-		return a.log // the same words were accepted before
-	}
-	return log
+	return a.warnings(s.above(a.stderr))
 }
 
 // cityFeed is the name of the feed of a city. Each city has its own, because a
@@ -134,27 +124,8 @@ func cityFeed(seed uint64) string {
 	return "city" + strconv.FormatUint(seed, 10)
 }
 
-// demoSource is a city of which the summary knows from the first moment when it
-// was last polled.
-type demoSource struct{ citySource }
-
-// Run asks what an earlier run has published, and plays the city.
-func (s *demoSource) Run(ctx context.Context, to peil.Target) error {
-	ing, err := open(ctx, s.feed, gtfsrt.Predictions, to)
-	if err != nil {
-		return err
-	}
-	if last := ing.Last(gtfsrt.TripUpdates); last != gtfsrt.NoTime {
-		s.polled.Store(last)
-	}
-	if err := ing.Close(); err != nil {
-		return err
-	}
-	return s.citySource.Run(ctx, to)
-}
-
 // newest is the time of the newest poll, or zero.
-func (s *demoSource) newest() time.Time {
+func (s *citySource) newest() time.Time {
 	if ms := s.polled.Load(); ms != 0 {
 		return time.UnixMilli(ms)
 	}
@@ -162,7 +133,7 @@ func (s *demoSource) newest() time.Time {
 }
 
 // next is the time of the poll to come, or zero after the last one.
-func (s *demoSource) next() time.Time {
+func (s *citySource) next() time.Time {
 	at := s.newest().Add(s.options.Poll)
 	if s.newest().Before(s.options.From) {
 		at = s.options.From

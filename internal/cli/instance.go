@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -38,16 +40,18 @@ func (a *app) run(ctx context.Context, cfg peil.Config, with func(context.Contex
 }
 
 // warnings is the log of a command whose own output says what it does: lines
-// that need nobody are left out, but for a user who asks for them.
-func (a *app) warnings() *slog.Logger {
-	if a.logLevel != "" || a.env("PEIL_LOG_LEVEL") != "" {
-		return a.log
-	}
-	quiet, err := telemetry.NewLogger(a.stderr, telemetry.Log{Level: "warn", Format: a.logFormat, Terminal: isTerminal(a.stderr)})
+// that need nobody are left out, but for a user who asks for them. They go to out,
+// which stands for standard error.
+func (a *app) warnings(out io.Writer) *slog.Logger {
+	log, err := telemetry.NewLogger(out, telemetry.Log{
+		Level:    cmp.Or(a.logLevel, a.env("PEIL_LOG_LEVEL"), "warn"),
+		Format:   cmp.Or(a.logFormat, a.env("PEIL_LOG_FORMAT")),
+		Terminal: isTerminal(a.stderr),
+	})
 	if err != nil {
 		return a.log // the same words were accepted before
 	}
-	return quiet
+	return log
 }
 
 // explain gives an error the exit code and the hint that it stands for.

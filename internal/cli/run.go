@@ -214,7 +214,7 @@ peil run --config peil.yaml`,
 				Settings: l.Config, Process: true, Serve: !f.untilDone || listens(l), UntilDone: f.untilDone,
 			}
 			if f.untilDone {
-				cfg.Logger = a.warnings()
+				cfg.Logger = a.warnings(a.stderr)
 			}
 			if src == nil {
 				a.log.Warn("nothing to ingest, only what is in the log is processed; play captures with --replay")
@@ -250,7 +250,7 @@ peil ingest --replay ./monday ./tuesday --feed nl --speed 60 --close`,
 			if src == nil {
 				return usageError("peil ingest --replay ./capture --feed nl", "nothing to ingest: name captures with --replay")
 			}
-			return a.runReplay(cmd.Context(), src, false, peil.Config{Settings: l.Config, Serve: listens(l), Logger: a.warnings()})
+			return a.runReplay(cmd.Context(), src, false, peil.Config{Settings: l.Config, Serve: listens(l), Logger: a.warnings(a.stderr)})
 		},
 	}
 	f.add(cmd)

@@ -71,6 +71,9 @@ func (s *citySource) Run(ctx context.Context, to peil.Target) (err error) {
 		return err
 	}
 	s.options.Topics, s.options.Partitions = city.Topics{Arrivals: to.Arrivals, Positions: to.Positions}, topics[0].Partitions
+	if last := ing.Last(gtfsrt.TripUpdates); last != gtfsrt.NoTime {
+		s.polled.Store(last)
+	}
 	s.options.OnPoll = func(at time.Time, _ ingest.Result) { s.polled.Store(at.UnixMilli()) }
 	if err := s.city.Run(ctx, ing, s.options); err != nil {
 		return fmt.Errorf("play the city: %w", err)

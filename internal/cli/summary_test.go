@@ -349,11 +349,11 @@ func TestCityFeed(t *testing.T) {
 	}
 }
 
-// TestDemoSourceTellsTheNextPoll holds the time of the poll to come.
-func TestDemoSourceTellsTheNextPoll(t *testing.T) {
+// TestCitySourceTellsTheNextPoll holds the time of the poll to come.
+func TestCitySourceTellsTheNextPoll(t *testing.T) {
 	t.Parallel()
 	from := time.Unix(1_800_000_000, 0)
-	s := &demoSource{}
+	s := &citySource{}
 	s.options.From, s.options.Poll, s.options.Polls = from, cityPoll, 2
 	if !s.newest().IsZero() || !s.next().Equal(from) {
 		t.Errorf("before the first poll: %v, %v", s.newest(), s.next())

@@ -101,7 +101,7 @@ type Flush struct {
 type Limits struct {
 	HeldRecords int      // Records above the committed offset that are an incident. Defaults to 10000000.
 	HeldFor     Duration // Age of the oldest uncommitted record that is an incident. Defaults to 1h.
-	BatchBytes  Bytes    // Size of one batch of a partition. Defaults to 16MiB.
+	BatchBytes  Bytes    // Size of the batches that are read ahead, over all partitions together. Defaults to 16MiB.
 }
 
 // Segments says how long the parts of merged windows are kept.

@@ -237,7 +237,7 @@ func limitSettings() []setting[Config] {
 		},
 		{
 			key:    "limits.batch_bytes",
-			doc:    "Size of one batch of a partition.",
+			doc:    "Size of the batches that are read ahead, over all partitions together.",
 			preset: "16MiB",
 			at:     func(c *Config) value { return size{&c.Limits.BatchBytes, 64 * KiB, GiB} },
 		},
