@@ -28,6 +28,7 @@ type Settings = config.Config
 // Target is what a source writes to.
 type Target struct {
 	Log             stream.Log
+	Group           string
 	Arrivals        string
 	Positions       string
 	Window, MaxSkew time.Duration
@@ -213,7 +214,7 @@ func (i *Instance) parts(ctx context.Context, b *backend) ([]func(context.Contex
 func (i *Instance) feed(ctx context.Context, b *backend) error {
 	arrivals, positions := i.cfg.Settings.TopicsOf(i.cfg.Source.Feed())
 	err := i.cfg.Source.Run(ctx, Target{
-		Log: b.log, Arrivals: arrivals, Positions: positions,
+		Log: b.log, Group: i.cfg.Settings.Kafka.Group, Arrivals: arrivals, Positions: positions,
 		Window: i.cfg.Settings.Window.Size.Std(), MaxSkew: i.cfg.Settings.Future.MaxSkew.Std(),
 		Metrics: i.metrics, Logger: i.cfg.Logger,
 	})

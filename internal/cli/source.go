@@ -15,7 +15,7 @@ import (
 // open opens the ingester of a feed on the target of an instance.
 func open(ctx context.Context, feed string, emit gtfsrt.Emit, to peil.Target) (*ingest.Ingester, error) {
 	return ingest.Open(ctx, to.Log, ingest.Config{
-		Feed: feed, Emit: emit, ArrivalsTopic: to.Arrivals, PositionsTopic: to.Positions,
+		Feed: feed, Group: to.Group, Emit: emit, ArrivalsTopic: to.Arrivals, PositionsTopic: to.Positions,
 		WindowSize: to.Window, MaxSkew: to.MaxSkew,
 	}, to.Metrics, to.Logger)
 }

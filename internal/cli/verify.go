@@ -99,7 +99,8 @@ func verifiedTopics(ctx context.Context, c config.Config, log stream.Reader) (ar
 	switch {
 	case !named:
 		feeds = map[string]bool{"": true} // all feeds share the topics
-	case len(feeds) == 0:
+	default:
+		// The log may carry feeds that the configuration does not name.
 		names, err := log.Topics(ctx)
 		if err != nil {
 			return nil, nil, fmt.Errorf("list topics: %w", err)

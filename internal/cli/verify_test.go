@@ -218,8 +218,9 @@ func TestVerifiedTopics(t *testing.T) {
 	}{
 		{"defaults", config.Config{}, []string{"arrival-predictions", "vehicle-positions"}},
 		{"one feed", config.Config{Feeds: []config.Feed{{Name: "nl"}}}, []string{"arrival-predictions", "vehicle-positions"}},
-		{"feeds", config.Config{Topics: own, Feeds: []config.Feed{{Name: "nl"}, {Name: "be"}}}, []string{
-			"be.arrival-predictions", "nl.arrival-predictions", "be.vehicle-positions", "nl.vehicle-positions",
+		{"feeds, and what else the log has", config.Config{Topics: own, Feeds: []config.Feed{{Name: "nl"}, {Name: "be"}}}, []string{
+			"be.arrival-predictions", "fr.arrival-predictions", "nl.arrival-predictions",
+			"be.vehicle-positions", "fr.vehicle-positions", "nl.vehicle-positions",
 		}},
 		{"as the log has them", config.Config{Topics: own}, []string{
 			"fr.arrival-predictions", "nl.arrival-predictions", "fr.vehicle-positions", "nl.vehicle-positions",

@@ -19,6 +19,9 @@ import (
 type Config struct {
 	// Feed is the feed's name: the scope of all ids, and part of the publisher's.
 	Feed string
+	// Group is the consumer group, the first part of the publisher's id. Defaults
+	// to peil.
+	Group string
 	// Emit is what becomes an event. Defaults to predictions.
 	Emit gtfsrt.Emit
 	// ArrivalsTopic and PositionsTopic must exist. Both are required.
@@ -36,6 +39,10 @@ type Config struct {
 	Now func() time.Time
 }
 
+// publisher is the transactional id: two replicas of one feed fence each other by
+// it, and other topics of the same feed have a memory of their own (R12).
+func (c Config) publisher() string { return c.Group + "." + c.ArrivalsTopic + "." + c.Feed }
+
 // Defaults of [Config].
 const (
 	WindowSizeDefault = 5 * time.Minute
@@ -44,6 +51,9 @@ const (
 )
 
 func (c Config) withDefaults() Config {
+	if c.Group == "" {
+		c.Group = "peil"
+	}
 	if c.WindowSize <= 0 {
 		c.WindowSize = WindowSizeDefault
 	}
@@ -103,7 +113,7 @@ func Open(ctx context.Context, log stream.Log, cfg Config, metrics *telemetry.Me
 		return nil, fmt.Errorf("open ingester of feed %s: %w", cfg.Feed, err)
 	}
 	var err error
-	if i.publisher, err = log.OpenPublisher(ctx, "ingest."+cfg.Feed); err != nil {
+	if i.publisher, err = log.OpenPublisher(ctx, cfg.publisher()); err != nil {
 		return nil, fmt.Errorf("open ingester of feed %s: %w", cfg.Feed, err)
 	}
 	if err := i.remember(); err != nil {

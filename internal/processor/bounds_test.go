@@ -158,6 +158,7 @@ func TestAPartitionWaitsForTheFlushInFlight(t *testing.T) {
 // A start in the middle of the log must stay one until a record says which
 // windows may have begun before, whatever else is read, and however long it takes.
 func TestAColdStartIsNotForgottenBeforeItsFirstRecord(t *testing.T) {
+	t.Parallel()
 	for name, first := range map[string]func(r *testkit.Rig){
 		"empty":               func(*testkit.Rig) {},
 		"without a timestamp": func(r *testkit.Rig) { r.PutUnstamped(0, r.Delay(15, 1), nil, []byte("{broken")) },

@@ -240,6 +240,23 @@ func TestM04ARestartWithoutTheStoredWatermarkIsRefused(t *testing.T) {
 	})
 }
 
+// A tool that moves the offsets and leaves nothing else must not make fragments of
+// windows: without a watermark nothing was accepted, so reading begins anew.
+func TestM04OffsetsMovedByAToolMakeNoFragments(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{})
+		r.Put(0, 10, r.Delay(10, 10), r.Delay(11, 20), r.Delay(12, 30))
+		r.Put(0, 430, r.Delay(430, 5))
+		r.Process()
+		for _, table := range []string{"window_segments", "delay_aggregates"} {
+			r.Exec("DELETE FROM " + table)
+		}
+		r.Exec("UPDATE consumer_offsets SET next_offset = 2, position = 2, watermark = NULL, accepted = 0 WHERE topic = ?", testkit.Arrivals)
+		r.Process()
+		wantNetwork(t, r, 0, 3, 20, 30, 30, 10)
+	})
+}
+
 func TestM07FastClocksMakeNobodyLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := testkit.New(t, testkit.Options{})

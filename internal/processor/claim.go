@@ -94,5 +94,12 @@ func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (
 			hint: "something else has written consumer_offsets; " + freshSchema,
 		}
 	}
+	if c.Watermark == sink.NoTime {
+		// Nothing was ever accepted, so reading from the start again loses
+		// nothing; and if a tool has moved the offsets, no window becomes a
+		// fragment by it.
+		a.Start = b.Start
+		return a.Start > 0, nil
+	}
 	return false, nil
 }

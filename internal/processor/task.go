@@ -231,7 +231,7 @@ func (t *task) coldStart(rec *stream.Record) {
 		Kind: "cold_start", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
 		FromOffset: t.a.Start, ToOffset: -1, Detail: detail,
 	})
-	t.p.cfg.Logger.LogAttrs(context.Background(), slog.LevelWarn, "cold start", // a log line needs no deadline
+	t.p.cfg.Logger.Warn("cold start",
 		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", t.a.Start), slog.String("detail", detail))
 }
 
