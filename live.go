@@ -29,7 +29,7 @@ func (i *Instance) apiConfig(tables sink.Viewer, log stream.Reader) api.Config {
 	return api.Config{
 		Viewer: tables, Reader: log, Metrics: i.metrics.Handler(), Version: i.cfg.Version,
 		WindowSize: i.cfg.Settings.Window.Size.Std(),
-		Windowed:   func(topic string) bool { return !i.isPositions(topic) },
+		Windowed:   Windowed(i.cfg.Settings),
 		Logger:     i.cfg.Logger,
 	}
 }

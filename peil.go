@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,14 +126,18 @@ func topicsOf(settings Settings, more ...string) []topics {
 	return all
 }
 
-// Windowed tells which topics of a configuration are cut into windows.
+// Windowed tells which topics of a configuration are cut into windows: all but
+// those that carry vehicle positions, of whatever feed.
 func Windowed(settings Settings) func(topic string) bool {
-	all := topicsOf(settings)
-	return func(topic string) bool { return !isPositions(all, topic) }
-}
-
-func isPositions(all []topics, topic string) bool {
-	return slices.ContainsFunc(all, func(t topics) bool { return t.positions == topic })
+	const anyFeed = "\x00" // in no topic's name
+	_, form := settings.TopicsOf(anyFeed)
+	before, after, named := strings.Cut(form, anyFeed)
+	return func(topic string) bool {
+		if !named {
+			return topic != form
+		}
+		return !strings.HasPrefix(topic, before) || !strings.HasSuffix(topic, after)
+	}
 }
 
 // Run does the work until ctx is done, then ends in order and returns nil; with
@@ -248,13 +253,11 @@ func (i *Instance) names() []string {
 	return names
 }
 
-func (i *Instance) isPositions(topic string) bool { return isPositions(i.topics, topic) }
-
 // processing is the processor's configuration.
 func (i *Instance) processing() processor.Config {
 	s := i.cfg.Settings
 	jobs := transit.Jobs(transit.Config{
-		IsPositions: i.isPositions, MaxSkew: s.Future.MaxSkew.Std(), WindowSize: s.Window.Size.Std(),
+		Windowed: Windowed(s), MaxSkew: s.Future.MaxSkew.Std(), WindowSize: s.Window.Size.Std(),
 	})
 	return processor.Config{
 		Group:         s.Kafka.Group,

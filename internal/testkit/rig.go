@@ -233,7 +233,7 @@ func (r *Rig) config() processor.Config {
 	return processor.Config{
 		Group: "peil", Owner: "test", Topics: []string{Arrivals, Positions},
 		Job: transit.Jobs(transit.Config{
-			IsPositions: func(topic string) bool { return topic == Positions }, MaxSkew: 5 * time.Minute, WindowSize: 5 * time.Minute,
+			Windowed: func(topic string) bool { return topic != Positions }, MaxSkew: 5 * time.Minute, WindowSize: 5 * time.Minute,
 		}),
 		Window:        window.Config{Size: 5 * time.Minute, Lateness: 2 * time.Minute},
 		Fingerprint:   "size=5m lateness=2m max_skew=5m",

@@ -20,9 +20,9 @@ const (
 
 // Config of the jobs.
 type Config struct {
-	// IsPositions says which topics carry vehicle positions; every other one
-	// carries arrival predictions.
-	IsPositions func(topic string) bool
+	// Windowed says which topics carry arrival predictions, which are cut into
+	// windows; every other one carries vehicle positions.
+	Windowed func(topic string) bool
 	// MaxSkew is how far an event time may lie after the log's timestamp (R8).
 	MaxSkew time.Duration
 	// WindowSize bounds close markers, which may lie a window ahead.
@@ -34,7 +34,7 @@ type Config struct {
 func Jobs(c Config) job.Factory {
 	return func(topic string) (job.Job, bool) {
 		m := marker{maxSkew: c.MaxSkew.Milliseconds(), size: c.WindowSize.Milliseconds()}
-		if c.IsPositions(topic) {
+		if !c.Windowed(topic) {
 			return &positions{marker: m, newest: map[string]*sink.Vehicle{}}, false
 		}
 		return &arrivals{marker: m, newest: map[tripKey]*tripRow{}, group: make([]window.Cell, 0, 3)}, true

@@ -19,8 +19,8 @@ const t0 int64 = 1790000100_000
 
 func jobs() job.Factory {
 	return transit.Jobs(transit.Config{
-		IsPositions: func(topic string) bool { return topic == "vehicle-positions" },
-		MaxSkew:     5 * time.Minute, WindowSize: 5 * time.Minute,
+		Windowed: func(topic string) bool { return topic != "vehicle-positions" },
+		MaxSkew:  5 * time.Minute, WindowSize: 5 * time.Minute,
 	})
 }
 
