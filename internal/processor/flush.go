@@ -13,7 +13,7 @@ import (
 
 const (
 	// flushTimeout ends a flush whose transaction hangs.
-	flushTimeout = 20 * time.Second
+	flushTimeout = 2 * time.Minute
 	// busyRetry is when finalising is tried again that another instance held.
 	busyRetry = 250 * time.Millisecond
 )
@@ -154,7 +154,7 @@ func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
 	}
 	var res sink.FlushResult
 	err := patiently(ctx, p.cfg.Patience, p.waiting, func() error {
-		once, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout) // see above
+		once, cancel := detached(ctx)
 		defer cancel()
 		var err error
 		res, err = p.sink.Flush(once, parts)
@@ -175,6 +175,16 @@ func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
 	}
 	p.metrics.committed(parts, res)
 	return nil
+}
+
+// detached is a context for one transaction: not cancelled by a shutdown, but
+// bounded, by the deadline of a revoke if there is one.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	by, ok := ctx.Deadline()
+	if !ok {
+		by = time.Now().Add(flushTimeout)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), by)
 }
 
 // waiting is told of each refusal by a database that cannot answer.
