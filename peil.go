@@ -17,6 +17,7 @@ import (
 	"github.com/peil-stream/peil/internal/dlq"
 	"github.com/peil-stream/peil/internal/processor"
 	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/sqlitefile"
 	"github.com/peil-stream/peil/internal/stream"
 	"github.com/peil-stream/peil/internal/telemetry"
 	"github.com/peil-stream/peil/internal/transit"
@@ -304,7 +305,12 @@ func (i *Instance) trim(ctx context.Context, b *backend) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			if err := i.trimOnce(ctx, b, now); err != nil && ctx.Err() == nil {
+			err := i.trimOnce(ctx, b, now)
+			switch {
+			case err == nil || ctx.Err() != nil:
+			case sqlitefile.Transient(err) || errors.Is(err, sink.ErrTransient):
+				i.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the embedded log was not trimmed, again in an hour", slog.String("error", err.Error()))
+			default:
 				return fmt.Errorf("trim the embedded log: %w", err)
 			}
 		}

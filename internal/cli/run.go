@@ -103,7 +103,7 @@ func parseSpeed(text string) (float64, error) {
 		return 0, nil
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || x <= 0 || x > 1e9 {
+	if err != nil || !(x > 0 && x <= 1e9) {
 		return 0, usageError("", "--speed %q is neither max nor a factor above 0 such as 1 or 60", text)
 	}
 	return x, nil

@@ -81,6 +81,71 @@ func TestAnotherFingerprintOrGroupIsRefused(t *testing.T) {
 	})
 }
 
+// The latest start is kept, too, by one that was stored while it was quiet.
+func TestStartLatestIsKeptWhileItIsQuiet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{})
+		r.Put(0, 10, r.Delay(10, 1))
+		latest := func(c *processor.Config) { c.Start = processor.StartLatest }
+		u := r.Start(latest)
+		u.Pass(61)
+		u.Flush()
+		u.Stop()
+		wantPoint(t, r, 0, 1, 1)
+		r.Put(0, 20, r.Delay(20, 1))
+		u = r.Start(latest)
+		u.MustDrain()
+		u.Stop()
+		if o := r.Offset(0); o.Watermark != testkit.At(600) || o.Counts.Accepted != 0 || o.Counts.Late != 1 {
+			t.Fatalf("watermark %d, counts %+v, want B = %d and one late", o.Watermark, o.Counts, testkit.At(600))
+		}
+		r.Verify()
+	})
+}
+
+// A quiet partition of a trimmed log lets the windows of the others be final.
+func TestAQuietColdPartitionHoldsNobody(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{Partitions: 2})
+		r.Put(1, 10, r.Delay(10, 1))
+		r.Trim(1, 1)
+		r.Put(0, 10, r.Delay(10, 7))
+		r.Heartbeat(0, 420)
+		u := r.Start(nil)
+		u.Pass(61)
+		u.Flush()
+		wantNetwork(t, r, 0, 1, 7, 7, 7, 7)
+		u.Stop()
+		r.Verify()
+	})
+}
+
+// A backlog is old when it is read; nobody has held it for an hour, and a record
+// without a timestamp is not from 1970.
+func TestABacklogIsNotHeldTooLong(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{})
+		r.PutUnstamped(0, []byte("{"))
+		r.Put(0, 10, r.Delay(10, 1), r.Delay(400, 1))
+		r.SetNow(testkit.At(100_000))
+		u := r.Start(func(c *processor.Config) { c.IdleTimeout = 24 * time.Hour })
+		u.Flush()
+		if in := r.Incidents(); len(in) != 0 {
+			t.Fatalf("incidents %+v", in)
+		}
+		u.Pass(3601)
+		u.Flush()
+		in := r.Incidents()
+		if len(in) != 1 || in[0].Kind != "held" || !strings.Contains(in[0].Detail, "2 records") {
+			t.Fatalf("incidents %+v, want that two records have been held for more than an hour", in)
+		}
+		u.Pass(3601)
+		if again := r.Incidents(); len(again) != 1 {
+			t.Fatalf("it is said more than once: %+v", again)
+		}
+	})
+}
+
 func TestOneRefusedClaimStartsNoTask(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := testkit.New(t, testkit.Options{Partitions: 3})
@@ -170,12 +235,21 @@ func TestAColdStartIsNotForgottenBeforeItsFirstRecord(t *testing.T) {
 				r.Trim(0, 3)
 				first(r)
 				u := r.Start(nil)
-				u.Pass(61) // idle
 				u.Flush()
 				if o := r.Offset(0); o.Stored {
 					t.Fatalf("stored at %+v before a record has told the time", o.Point)
 				}
+				u.Pass(61) // idle: it must not hold finality for ever
+				u.Flush()
+				if o := r.Offset(0); o.FinalTo != sink.Infinity || o.Watermark != sink.NoTime {
+					t.Fatalf("final_to %d, watermark %d of a quiet partition", o.FinalTo, o.Watermark)
+				}
 				u.Stop()
+				counts := r.Offset(0).Counts
+				r.Process() // a start in between changes nothing
+				if got := r.Offset(0).Counts; got != counts {
+					t.Fatalf("counts %+v, then %+v", counts, got)
+				}
 				r.Put(0, 50, r.Delay(50, 1))
 				r.Process()
 				if o := r.Offset(0); o.Watermark != testkit.At(600) {

@@ -254,6 +254,8 @@ func TestM04OffsetsMovedByAToolMakeNoFragments(t *testing.T) {
 		r.Exec("UPDATE consumer_offsets SET next_offset = 2, position = 2, watermark = NULL, accepted = 0 WHERE topic = ?", testkit.Arrivals)
 		r.Process()
 		wantNetwork(t, r, 0, 3, 20, 30, 30, 10)
+		wantCounts(t, r, 0, sink.Counts{Accepted: 4})
+		r.Verify()
 	})
 }
 

@@ -34,13 +34,16 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 		p: p, a: a, windowed: windowed, epoch: c.Epoch, size: p.cfg.Window.Size.Milliseconds(),
 		job: j, lane: dlq.NewLane(p.log, a.Partition.Index%p.deadPartitions[a.Partition.Topic], p.cfg.Logger),
 		ledger: ledger.New(a.Start), position: a.Start, leaderEpoch: -1, cold: cold,
-		since: map[int64]int64{}, otherAt: sink.NoTime, otherHeld: sink.NoTime, quietFrom: time.Now(),
+		since: map[int64]moment{}, otherAt: none(), otherHeld: none(), quietFrom: time.Now(),
 		requests: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	resume := window.Resume{Watermark: window.NoTime}
 	if c.Stored {
 		t.found, t.counts, t.leaderEpoch = c.Point.Position, c.Counts, c.LeaderEpoch
-		t.written = &c.Point
+		if c.Watermark == sink.NoTime && c.Counts.Total() == 0 {
+			t.found = a.Start // nothing was judged, whatever the position says
+		}
+		t.written, t.stored = &c.Point, c.Point.Position
 		resume = window.Resume{Watermark: c.Watermark, Position: c.Point.Position}
 	}
 	if t.windows, err = window.NewPartition(p.cfg.Window, resume); err != nil {
@@ -96,9 +99,11 @@ func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (
 	}
 	if c.Watermark == sink.NoTime {
 		// Nothing was ever accepted, so reading from the start again loses
-		// nothing; and if a tool has moved the offsets, no window becomes a
-		// fragment by it.
-		a.Start = b.Start
+		// nothing: a cold start that was stored while it was quiet stays one, and
+		// if a tool has moved the offsets, no window becomes a fragment by it.
+		if p.cfg.Start == StartEarliest {
+			a.Start = b.Start
+		}
 		return a.Start > 0, nil
 	}
 	return false, nil

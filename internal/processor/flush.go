@@ -160,6 +160,9 @@ func (p *Processor) write(ctx context.Context, snaps []*snapshot) error {
 		res, err = p.sink.Flush(once, parts)
 		return err
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		return &Error{Err: fmt.Errorf("flush: %w", err), hint: "one flush took longer than it may: smaller ones need a lower flush.records or flush.interval"}
+	}
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)
 	}
@@ -215,7 +218,11 @@ func (p *Processor) hint(ctx context.Context, snaps []*snapshot) {
 
 func (p *Processor) retain(ctx context.Context) error {
 	before := p.cfg.Now().Add(-p.cfg.Retention).UnixMilli()
-	n, err := p.sink.Retain(ctx, before)
+	n := 0
+	err := patiently(ctx, p.cfg.Patience, p.waiting, func() (err error) {
+		n, err = p.sink.Retain(ctx, before)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("empty old segments: %w", err)
 	}

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/peil-stream/peil/internal/sink"
 )
@@ -26,10 +27,11 @@ func (t *task) snapshot(end int64) *snapshot {
 		return t.held
 	}
 	idle := t.idle(end)
-	if t.cold {
-		// Storing a row now would make the next start forget that it begins in
-		// the middle of the log. Until a record says which windows may have
-		// begun before, the partition holds finality, as one not read yet.
+	if t.cold && !idle {
+		// A record is about to say which windows may have begun before; until
+		// then the partition counts as not read. A quiet one is stored, so that
+		// it does not hold finality, and without a watermark, by which the next
+		// start knows (see start).
 		return nil
 	}
 	t.checkHeld()
@@ -48,7 +50,7 @@ func (t *task) snapshot(end int64) *snapshot {
 		From: t.written,
 		// While replaying after a restart the position read lies below the
 		// stored one, which must not go back (R4).
-		To:          sink.Point{Next: point.Next, Position: max(point.Position, t.found)},
+		To:          sink.Point{Next: point.Next, Position: max(point.Position, t.found, t.stored)},
 		LeaderEpoch: t.leaderEpoch,
 		Watermark:   t.windows.Watermark(),
 		FinalTo:     t.finalTo(idle),
@@ -62,7 +64,7 @@ func (t *task) snapshot(end int64) *snapshot {
 	t.closed, t.incidents = nil, nil
 	t.p.unflushed.Add(-int64(t.sinceMark))
 	t.sinceMark = 0
-	t.otherHeld, t.otherAt = t.otherAt, sink.NoTime
+	t.otherHeld, t.otherAt = t.otherAt, none()
 	t.publish()
 	return s
 }
@@ -79,7 +81,7 @@ func (t *task) unchanged(f *sink.PartitionFlush) bool {
 func (t *task) release() {
 	s := t.held
 	t.held = nil
-	t.otherHeld = sink.NoTime
+	t.otherHeld = none()
 	t.ledger.Release()
 	for _, end := range s.ends {
 		delete(t.since, end)
@@ -93,27 +95,30 @@ func (t *task) release() {
 	t.publish()
 }
 
-// heldSince is the log timestamp of the oldest uncommitted record.
-func (t *task) heldSince() (int64, bool) {
-	oldest, ok := t.otherHeld, t.otherHeld != sink.NoTime
-	if !ok {
-		oldest, ok = t.otherAt, t.otherAt != sink.NoTime
+// heldSince is about the oldest uncommitted record: when it was appended, and
+// when this process read it.
+func (t *task) heldSince() (oldest moment, ok bool) {
+	oldest = t.otherHeld
+	if oldest.logged == sink.NoTime {
+		oldest = t.otherAt
 	}
-	for _, at := range t.since {
-		if !ok || at < oldest {
-			oldest, ok = at, true
+	ok = oldest.logged != sink.NoTime
+	for _, m := range t.since {
+		if !ok || m.logged < oldest.logged {
+			oldest, ok = m, true
 		}
 	}
 	return oldest, ok
 }
 
 // checkHeld makes an incident when too much is held, once until it is below the
-// bounds again (R13).
+// bounds again (R13). What counts is how long this process has held it: a
+// backlog is old when it is read, and nobody holds it yet.
 func (t *task) checkHeld() {
 	pending := t.ledger.Pending()
 	since, held := t.heldSince()
-	age := t.p.cfg.Now().UnixMilli() - since
-	if pending <= t.p.cfg.HeldRecords && (!held || age <= t.p.cfg.HeldFor.Milliseconds()) {
+	age := time.Since(since.read)
+	if pending <= t.p.cfg.HeldRecords && (!held || age <= t.p.cfg.HeldFor) {
 		t.tooHeld = false
 		return
 	}
@@ -124,7 +129,7 @@ func (t *task) checkHeld() {
 	t.incidents = append(t.incidents, sink.Incident{
 		Kind: "held", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
 		FromOffset: t.ledger.Committed(), ToOffset: t.position,
-		Detail: fmt.Sprintf("%d records are read but not yet committed, the oldest for %d s; a crash now would read them again", pending, age/1000),
+		Detail: fmt.Sprintf("%d records are read but not yet committed, the oldest for %s; a crash now would read them again", pending, age.Round(time.Second)),
 	})
 }
 
@@ -136,7 +141,7 @@ func (t *task) publish() {
 		Counts: t.counts, Windowed: t.windowed, InFlight: t.held != nil,
 	}
 	if since, ok := t.heldSince(); ok && s.Pending > 0 {
-		s.HeldSince = since
+		s.HeldSince = since.logged
 	}
 	for _, w := range t.windows.Open() {
 		s.Open = append(s.Open, OpenWindow{Start: w.Start, End: w.End, FirstOffset: w.FirstOffset, Records: w.Records})

@@ -32,8 +32,10 @@ type task struct {
 	ledger  *ledger.Ledger
 	lane    *dlq.Lane
 
-	// found is the position at the claim: below it everything was judged.
+	// found is the position at the claim: below it everything was judged. stored
+	// is the same as it stands in SQL, which never goes back.
 	found       int64
+	stored      int64
 	position    int64
 	leaderEpoch int32
 	counts      sink.Counts
@@ -47,11 +49,14 @@ type task struct {
 	// held is the snapshot in flight.
 	held      *snapshot
 	sinceMark int
-	since     map[int64]int64 // window end -> log timestamp of its first record
-	otherAt   int64           // log timestamp of the first other record since the mark
-	otherHeld int64           // the same of the snapshot in flight
-	tooHeld   bool            // the bound of held records was reported
-	quietFrom time.Time       // when the last batch came
+	since     map[int64]moment // of the first record of each window not yet durable, by its end
+	otherAt   moment           // of the first other record since the mark
+	otherHeld moment           // the same of the snapshot in flight
+	tooHeld   bool             // the bound of held records was reported
+	quietFrom time.Time        // when the last batch came
+	batch     stream.Batch     // what is being consumed, from record at on
+	at        int
+	consuming bool
 	stopped   bool
 
 	requests chan func()
@@ -74,11 +79,17 @@ func (t *task) run(ctx context.Context) {
 			t.p.abort(fmt.Errorf("partition %s: panic: %v\n%s", t.a.Partition, r, debug.Stack()))
 		}
 	}()
-	batches := t.a.Batches
+	defer func() { t.batch.Release() }()
+	batches, ready := t.a.Batches, always()
 	for {
-		in := batches
-		if t.stopped || t.lane.Full() || (t.held != nil && t.sinceMark >= t.p.cfg.FlushRecords) {
+		in, goOn := batches, ready
+		if t.full() {
+			in, goOn = nil, nil
+		}
+		if t.consuming {
 			in = nil
+		} else {
+			goOn = nil
 		}
 		select {
 		case <-t.stop:
@@ -86,6 +97,8 @@ func (t *task) run(ctx context.Context) {
 		case f := <-t.requests:
 			f()
 		case <-t.lane.Wake():
+		case <-goOn:
+			t.consume()
 		case b, ok := <-in:
 			if !ok {
 				batches = nil
@@ -94,9 +107,16 @@ func (t *task) run(ctx context.Context) {
 				}
 				continue
 			}
-			t.consume(&b)
+			t.batch, t.at, t.consuming = b, 0, true
+			t.consume()
 		}
 	}
+}
+
+// full says that the task must not read now: a flush or its dead letters must
+// become durable first.
+func (t *task) full() bool {
+	return t.stopped || t.lane.Full() || (t.held != nil && t.sinceMark >= t.p.cfg.FlushRecords)
 }
 
 // do runs f in the task's goroutine and waits for it.
@@ -117,16 +137,24 @@ func (t *task) do(ctx context.Context, f func()) error {
 	}
 }
 
-func (t *task) consume(b *stream.Batch) {
-	before := t.counts
-	for i := range b.Records {
-		t.record(&b.Records[i])
+// consume goes on with the batch until it is done or the task is full: how many
+// records a batch holds is not bounded, only their bytes are.
+func (t *task) consume() {
+	before, begun := t.counts, t.at
+	for t.at < len(t.batch.Records) && !t.lane.Full() {
+		rec := &t.batch.Records[t.at]
+		t.record(rec)
+		t.position = rec.Offset + 1
+		t.at++
 	}
-	n := len(b.Records)
-	t.position = b.Next
-	t.ledger.Advance(b.Next)
-	t.leaderEpoch = b.LeaderEpoch
-	b.Release()
+	n := t.at - begun
+	if t.at == len(t.batch.Records) {
+		t.position = t.batch.Next
+		t.ledger.Advance(t.batch.Next)
+		t.leaderEpoch = t.batch.LeaderEpoch
+		t.batch.Release()
+		t.consuming = false
+	}
 	t.closed = append(t.closed, t.windows.TakeClosed()...)
 	t.sinceMark += n
 	if n > 0 {
@@ -196,7 +224,7 @@ func (t *task) event(rec *stream.Record, d *job.Decoded, fresh bool) {
 		end := window.Start(d.Record.Time, t.size) + t.size
 		t.ledger.Window(rec.Offset, end)
 		if _, ok := t.since[end]; !ok {
-			t.since[end] = rec.Timestamp
+			t.since[end] = t.read(rec)
 		}
 		return
 	}
@@ -205,10 +233,28 @@ func (t *task) event(rec *stream.Record, d *job.Decoded, fresh bool) {
 
 func (t *task) other(rec *stream.Record) {
 	t.ledger.Other(rec.Offset)
-	if t.otherAt == sink.NoTime {
-		t.otherAt = rec.Timestamp
+	if t.otherAt.logged == sink.NoTime {
+		t.otherAt = t.read(rec)
 	}
 }
+
+// moment is when a record was appended, in Unix milliseconds or sink.NoTime for
+// none, and when this process read it.
+type moment struct {
+	logged int64
+	read   time.Time
+}
+
+func (t *task) read(rec *stream.Record) moment {
+	now := time.Now()
+	if rec.Timestamp < 0 {
+		return moment{logged: t.p.cfg.Now().UnixMilli(), read: now}
+	}
+	return moment{logged: rec.Timestamp, read: now}
+}
+
+// none is the moment of no record.
+func none() moment { return moment{logged: sink.NoTime} }
 
 func (t *task) bury(rec *stream.Record, d *job.Decoded) {
 	t.p.metrics.dead(t.a.Partition.Topic, d.Reason)
@@ -235,10 +281,17 @@ func (t *task) coldStart(rec *stream.Record) {
 		slog.String("partition", t.a.Partition.String()), slog.Int64("offset", t.a.Start), slog.String("detail", detail))
 }
 
+// always returns a channel that can always be received from.
+func always() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
 // idle says whether the partition is quiet in the sense of R9; end is the end of
 // the log as the broker has just said it.
 func (t *task) idle(end int64) bool {
-	return t.position >= end && len(t.a.Batches) == 0 &&
+	return t.position >= end && !t.consuming && len(t.a.Batches) == 0 &&
 		time.Since(t.quietFrom) >= t.p.cfg.IdleTimeout
 }
 
