@@ -50,7 +50,7 @@ test-integration: ## Run the tests on real services.
 	./.ci/run integration
 
 .PHONY: test-fuzz
-test-fuzz: ## Run every fuzz target for FUZZTIME (5s).
+test-fuzz: ## Run every fuzz target for FUZZTIME (20000x runs, or a time such as 1m).
 	./.ci/run fuzz
 
 .PHONY: bench

@@ -144,6 +144,12 @@ func Windowed(settings Settings) func(topic string) bool {
 // Run does the work until ctx is done, then ends in order and returns nil; with
 // UntilDone it ends by itself. Any other end is an error.
 func (i *Instance) Run(ctx context.Context) (err error) {
+	stop := ctx
+	defer func() {
+		if stop.Err() != nil && onlyStopped(err, context.Cause(stop)) {
+			err = nil // what was being opened was given up, as asked
+		}
+	}()
 	b, err := openBackend(ctx, i.cfg.Settings, i.cfg.Logger)
 	if err != nil {
 		return err
@@ -178,6 +184,15 @@ func (i *Instance) Run(ctx context.Context) (err error) {
 	}
 	wg.Wait()
 	return first(errs, context.Cause(ctx))
+}
+
+// onlyStopped says whether an error, and each of those that it joins, says no more
+// than that a context has ended for that cause.
+func onlyStopped(err, cause error) bool {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the error itself is asked whether it is a join
+		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyStopped(e, cause) })
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, cause)
 }
 
 // first returns the failure that ended the instance: the others follow from it.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -97,7 +98,10 @@ func (a *app) demo(ctx context.Context, l *config.Loaded, f demoFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.polls > 0 && ctx.Err() == nil {
+	if f.polls > 0 && ctx.Err() != nil {
+		return errors.Join(context.Cause(ctx), ctx.Err())
+	}
+	if f.polls > 0 {
 		return a.printOpen(i.OpenWindows())
 	}
 	return nil

@@ -247,7 +247,10 @@ func instant(ms int64) string {
 }
 
 func span(start, end int64) string {
-	const layout = "15:04"
+	layout := "15:04"
+	if start%60_000 != 0 || end%60_000 != 0 {
+		layout = "15:04:05"
+	}
 	return time.UnixMilli(start).UTC().Format(layout) + " – " + time.UnixMilli(end).UTC().Format(layout)
 }
 

@@ -60,7 +60,7 @@ func (v *verifier) compareSegment(t *topic, p *partition, start int64) {
 		differ("present", "missing: nothing of the partition was stored")
 	case start+v.size <= p.begins:
 		switch {
-		case has && p.known && stored.FirstOffset >= p.from && stored.TopicID == t.ID:
+		case has && p.known && stored.FirstOffset >= p.from && stored.TopicID == t.ID && !v.hasEarlierStay(p):
 			differ("present", "missing: the window may have begun before the cold start")
 		case has:
 			v.report.unjudge(tableSegments, key, p.whyUnjudged())
