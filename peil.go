@@ -189,7 +189,7 @@ func (i *Instance) Run(ctx context.Context) (err error) {
 // onlyStopped says whether an error, and each of those that it joins, says no more
 // than that a context has ended for that cause.
 func onlyStopped(err, cause error) bool {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the error itself is asked whether it is a join
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return !slices.ContainsFunc(joined.Unwrap(), func(e error) bool { return !onlyStopped(e, cause) })
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, cause)
