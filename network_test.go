@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -109,6 +110,31 @@ func TestDutchNetworkWithoutClosingIt(t *testing.T) {
 	// The capture is complete after all: the same command with --close goes on.
 	run(t, 0, "run", "--data-dir", dir, "--replay", dutchNetwork, "--feed", "nl", "--emit", "arrivals", "--close", "--until-done")
 	checkDutch(t, dir)
+}
+
+// TestIngestThenProcess plays the capture by the two commands apart: ingest ends
+// when everything is published, process works until it is stopped.
+func TestIngestThenProcess(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	ingest := []string{"ingest", "--data-dir", dir, "--replay", dutchNetwork, "--feed", "nl", "--emit", "arrivals", "--close"}
+	run(t, 0, ingest...)
+	end := logEnd(t, dir)
+	// Empty tables are no right result for a log that closes windows.
+	if out := run(t, 3, "verify", "--data-dir", dir); !strings.Contains(out, "nothing of the log was processed") {
+		t.Fatalf("verify: %s", out)
+	}
+	run(t, 0, ingest...)
+	if again := logEnd(t, dir); again != end {
+		t.Fatalf("the log holds %d offsets, and %d after the same command again", end, again)
+	}
+	stop(t, os.Interrupt, func() bool {
+		return query(t, dir, "SELECT sum(event_count) FROM delay_aggregates WHERE dimension = 'network'") == 57_021
+	}, "process", "--data-dir", dir, "--listen", "127.0.0.1:0")
+	checkDutch(t, dir)
+	if out := run(t, 0, "status", "--data-dir", dir); !strings.Contains(out, "arrival-predictions") {
+		t.Fatalf("status: %s", out)
+	}
 }
 
 // readRows gives the rows of a query as text.

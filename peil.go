@@ -49,7 +49,8 @@ type Source interface {
 // Config says what an instance does. The zero value of a field is its default.
 type Config struct {
 	Settings Settings
-	// Source fills the log; nil is none.
+	// Source fills the log; nil is none. Without Process the instance ends when
+	// the source has published everything.
 	Source Source
 	// Process reads the topics into the tables.
 	Process bool
@@ -177,13 +178,19 @@ func (i *Instance) Run(ctx context.Context) (err error) {
 				cancel(err)
 				return
 			}
-			if n == 0 && i.cfg.UntilDone {
-				cancel(nil) // the source part is first, and it has waited for the rest
+			if n == 0 && i.endsWithSource() {
+				cancel(nil) // with UntilDone the source has waited for the rest
 			}
 		})
 	}
 	wg.Wait()
 	return first(errs, context.Cause(ctx))
+}
+
+// endsWithSource says whether there is nothing left to do when the source, which
+// is the first part, has published everything.
+func (i *Instance) endsWithSource() bool {
+	return i.cfg.Source != nil && (i.cfg.UntilDone || !i.cfg.Process)
 }
 
 // onlyStopped says whether an error, and each of those that it joins, says no more

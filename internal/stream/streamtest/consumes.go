@@ -253,7 +253,9 @@ func consumeUnread(ctx context.Context, h *Harness) error {
 		m.pumping.Go(func() { m.pump(v) })
 		err = m.waitFor(ctx, held, len(vs))
 	}
+	m.mu.Lock()
 	m.hold = nil
+	m.mu.Unlock()
 	return errors.Join(err, m.stop(ctx),
 		same(free.String(), m.got(free), vs), same(held.String(), m.got(held), vs))
 }
