@@ -274,7 +274,7 @@ func (t *task) coldStart(rec *stream.Record) {
 		detail += "; windows that end at or before " + time.UnixMilli(b).UTC().Format("2006-01-02T15:04:05.000Z") + " are not written"
 	}
 	t.incidents = append(t.incidents, sink.Incident{
-		Kind: "cold_start", Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
+		Kind: sink.IncidentColdStart, Topic: t.a.Partition.Topic, Partition: t.a.Partition.Index,
 		FromOffset: t.a.Start, ToOffset: -1, Detail: detail,
 	})
 	t.p.cfg.Logger.Warn("cold start",

@@ -10,11 +10,6 @@ import (
 	"github.com/peil-stream/peil/internal/stream"
 )
 
-// incidentColdStart is the kind of the incident that the processor records when
-// it begins in the middle of a log. FromOffset is the first record that it read,
-// and the last instant in Detail is the watermark that it began with.
-const incidentColdStart = "cold_start"
-
 // cell is one key within a window.
 type cell struct{ dimension, id string }
 
@@ -124,7 +119,7 @@ func (v *verifier) readIncidents(ctx context.Context, view sink.View) error {
 	for _, in := range slices.Backward(incidents) { // oldest first, so that the newest stays
 		p := stream.Partition{Topic: in.Topic, Index: in.Partition}
 		switch in.Kind {
-		case incidentColdStart:
+		case sink.IncidentColdStart:
 			v.tables.coldStarts[p] = in
 		case sink.IncidentSealed:
 			v.tables.sealed[sealedKey{p, in.FromOffset}] = true

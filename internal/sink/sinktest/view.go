@@ -17,6 +17,7 @@ func viewChecks() []Check {
 		{"segments come with or without data", segmentViews},
 		{"incidents come newest first", newestIncidents},
 		{"incidents do not grow without end", boundedIncidents},
+		{"the newest cold start outlives them", keptColdStarts},
 		{"closing twice is closing once", closedTwice},
 	}
 }
@@ -206,6 +207,30 @@ func boundedIncidents(ctx context.Context, h Harness) error {
 	s.equal("kept after one more", sink.IncidentsMax, len(kept))
 	if len(kept) > 0 {
 		s.equal("newest kept", "newest", kept[0].Kind)
+	}
+	return s.err
+}
+
+// keptColdStarts holds that the newest cold start of a partition outlives the
+// others, for verify begins where it says.
+func keptColdStarts(ctx context.Context, h Harness) error {
+	s := newScene(ctx, h, 2)
+	a := s.claim(ctx, arrival(0))
+	for _, in := range []sink.Incident{{Partition: 0, FromOffset: 1}, {Partition: 0, FromOffset: 7}, {Partition: 1, FromOffset: 5}} {
+		in.Kind, in.Topic, in.ToOffset = sink.IncidentColdStart, arrivals, -1
+		a.incidents = append(a.incidents, in)
+	}
+	s.save(ctx, a)
+	a.incidents = nil
+	for i := range int64(sink.IncidentsMax) {
+		a.incidents = append(a.incidents, sink.Incident{Kind: "test", Topic: arrivals, FromOffset: i, ToOffset: i})
+	}
+	s.save(ctx, a)
+	kept := s.incidents(ctx)
+	s.equal("kept", sink.IncidentsMax+2, len(kept))
+	if n := len(kept); n > 2 {
+		s.equal("cold start of partition 1", int64(5), kept[n-2].FromOffset)
+		s.equal("newer cold start of partition 0", int64(7), kept[n-1].FromOffset)
 	}
 	return s.err
 }

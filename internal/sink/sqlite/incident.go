@@ -19,9 +19,11 @@ INSERT INTO incidents (kind, topic, partition, from_offset, to_offset, detail, a
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT EXISTS (SELECT 1 FROM incidents
 	WHERE kind = ?1 AND topic = ?2 AND partition IS ?3 AND from_offset IS ?4 AND to_offset IS ?5 AND detail = ?6)`
 
-	// deleteIncidents keeps the newest ones. Ids rise by one, because the newest
-	// row is never deleted.
-	deleteIncidents = `DELETE FROM incidents WHERE id <= (SELECT max(id) FROM incidents) - ?`
+	// deleteIncidents keeps the newest ones, and the newest cold start of each
+	// partition. Ids rise by one, because the newest row is never deleted.
+	deleteIncidents = `
+DELETE FROM incidents WHERE id <= (SELECT max(id) FROM incidents) - ?
+	AND id NOT IN (SELECT max(id) FROM incidents WHERE kind = '` + sink.IncidentColdStart + `' GROUP BY topic, partition)`
 )
 
 // Record implements [sink.Sink]. The newest [sink.IncidentsMax] are kept. After
