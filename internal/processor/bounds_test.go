@@ -146,6 +146,25 @@ func TestABacklogIsNotHeldTooLong(t *testing.T) {
 	})
 }
 
+// One flush finalises everything that is final, lot by lot.
+func TestOneFlushFinalisesEverything(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := testkit.New(t, testkit.Options{})
+		const windows = 20
+		for i := range windows {
+			r.Put(0, float64(300*i), r.Delay(float64(300*i), int32(i)))
+		}
+		r.CloseMarker(0, 300*windows, 300*windows)
+		u := r.Start(func(c *processor.Config) { c.FinalLimit = 3 })
+		u.MustDrain()
+		if n := len(r.Rows("network")); n != windows {
+			t.Fatalf("%d windows are final after one flush, want %d", n, windows)
+		}
+		u.Stop()
+		r.Verify()
+	})
+}
+
 func TestOneRefusedClaimStartsNoTask(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := testkit.New(t, testkit.Options{Partitions: 3})
