@@ -65,3 +65,26 @@ func TestCapturesEndToEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestTinyAndBrokenByTheCommand holds the exit code of each file played alone: 1 if
+// it could not be decoded, after the rest was done.
+func TestTinyAndBrokenByTheCommand(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]struct {
+		exit int
+		says string
+	}{
+		"alerts-only.pb":                       {0, "alerts only"},
+		"canceled-only_trip_updates.pb":        {0, "published 6 predictions"},
+		"duplicate-entity-ids_trip_updates.pb": {0, "published 16 predictions"},
+		"header-only_15bytes.pb":               {0, "published 0 predictions and 0 positions of 1 snapshot"},
+		"not_valid_pb_data.pb":                 {1, "not_gtfs_rt"},
+		"zero-bytes.pb":                        {1, "the body is empty"},
+	} {
+		out := run(t, want.exit, "ingest", "--data-dir", filepath.Join(t.TempDir(), "data"),
+			"--replay", capture(t, "misc-tiny-and-broken/"+file), "--feed", "x")
+		if !strings.Contains(out, want.says) {
+			t.Errorf("%s: it does not say %q:\n%s", file, want.says, out)
+		}
+	}
+}

@@ -247,14 +247,16 @@ func TestM04OffsetsMovedByAToolMakeNoFragments(t *testing.T) {
 		r := testkit.New(t, testkit.Options{})
 		r.Put(0, 10, r.Delay(10, 10), r.Delay(11, 20), r.Delay(12, 30))
 		r.Put(0, 430, r.Delay(430, 5))
+		r.Put(0, 431, r.Delay(13, 999)) // late, and below where the tool puts the position
+		r.Put(0, 432, r.Delay(432, 5))
 		r.Process()
 		for _, table := range []string{"window_segments", "delay_aggregates"} {
 			r.Exec("DELETE FROM " + table)
 		}
-		r.Exec("UPDATE consumer_offsets SET next_offset = 2, position = 2, watermark = NULL, accepted = 0 WHERE topic = ?", testkit.Arrivals)
+		r.Exec("UPDATE consumer_offsets SET next_offset = 6, position = 6, watermark = NULL, accepted = 0, late = 0 WHERE topic = ?", testkit.Arrivals)
 		r.Process()
 		wantNetwork(t, r, 0, 3, 20, 30, 30, 10)
-		wantCounts(t, r, 0, sink.Counts{Accepted: 4})
+		wantCounts(t, r, 0, sink.Counts{Accepted: 5, Late: 1})
 		r.Verify()
 	})
 }

@@ -44,7 +44,7 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 			t.found = a.Start // nothing was judged, whatever the position says
 		}
 		t.written, t.stored = &c.Point, c.Point.Position
-		resume = window.Resume{Watermark: c.Watermark, Position: c.Point.Position}
+		resume = window.Resume{Watermark: c.Watermark, Position: t.found}
 	}
 	if t.windows, err = window.NewPartition(p.cfg.Window, resume); err != nil {
 		return nil, fmt.Errorf("partition %s: make its windows: %w", a.Partition, err)

@@ -214,8 +214,8 @@ func (t *task) event(rec *stream.Record, d *job.Decoded, fresh bool) {
 		} else {
 			t.counts.Accepted++
 		}
-		// Late records are newer than nothing in a window, but may still be the
-		// newest of their trip (R10).
+		// A late record is in no window, but may still be the newest of its trip
+		// (R10).
 		t.job.Keep(rec.Offset)
 	} else if verdict == window.Redelivered {
 		t.p.metrics.Redelivered.Inc()
