@@ -50,7 +50,7 @@ func (t *task) snapshot(end int64) *snapshot {
 		From: t.written,
 		// While replaying after a restart the position read lies below the
 		// stored one, which must not go back (R4).
-		To:          sink.Point{Next: point.Next, Position: max(point.Position, t.found, t.stored)},
+		To:          sink.Point{Next: point.Next, Position: max(point.Position, t.stored)},
 		LeaderEpoch: t.leaderEpoch,
 		Watermark:   t.windows.Watermark(),
 		FinalTo:     t.finalTo(idle),
