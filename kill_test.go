@@ -276,7 +276,7 @@ func checkBooks(t *testing.T, dir string, observations int) {
 // observation that was published before.
 func bookPartition(ctx context.Context, t *testing.T, log stream.Reader, p stream.Partition, seen map[string]bool) (records int64) {
 	t.Helper()
-	b, err := log.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, log, p)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -356,7 +356,7 @@ func (i *Instance) trimOnce(ctx context.Context, b *backend, now time.Time) erro
 			return err
 		}
 		dead := stream.Partition{Topic: dlq.Topic(o.Partition.Topic), Index: o.Partition.Index}
-		bounds, err := b.log.Bounds(ctx, dead)
+		bounds, err := stream.BoundsOf(ctx, b.log, dead)
 		if err != nil {
 			return err
 		}

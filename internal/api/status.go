@@ -248,7 +248,7 @@ func partitionStatus(
 	if o.Stored {
 		p.NextOffset, p.Position = &o.Point.Next, &o.Point.Position
 	}
-	bounds, err := reader.Bounds(ctx, o.Partition)
+	bounds, err := stream.BoundsOf(ctx, reader, o.Partition)
 	if err != nil {
 		p.Problem = opts.problem("ask the log for its bounds", err)
 		return p

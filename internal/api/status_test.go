@@ -229,8 +229,8 @@ func (brokenReader) Describe(context.Context, ...string) ([]stream.Topic, error)
 	return nil, errSecret
 }
 func (brokenReader) Topics(context.Context) ([]string, error) { return nil, errSecret }
-func (brokenReader) Bounds(context.Context, stream.Partition) (stream.Bounds, error) {
-	return stream.Bounds{}, errSecret
+func (brokenReader) Bounds(context.Context, ...stream.Partition) ([]stream.Bounds, error) {
+	return nil, errSecret
 }
 
 func (brokenReader) Read(context.Context, stream.Partition, int64, int64) iter.Seq2[stream.Record, error] {

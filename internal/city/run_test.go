@@ -369,7 +369,7 @@ func (w *world) records(t *testing.T) []string {
 	for _, topic := range []string{"arrivals", "positions"} {
 		for p := range int32(3) {
 			part := stream.Partition{Topic: topic, Index: p}
-			bounds, err := w.log.Bounds(t.Context(), part)
+			bounds, err := stream.BoundsOf(t.Context(), w.log, part)
 			if err != nil {
 				t.Fatal(err)
 			}

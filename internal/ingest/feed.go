@@ -57,7 +57,7 @@ func (i *Ingester) checkFeed(ctx context.Context) error {
 // feedOf is the feed of the last valid record among the last ones of a partition,
 // or empty.
 func (i *Ingester) feedOf(ctx context.Context, p stream.Partition) (feed string, err error) {
-	b, err := i.log.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, i.log, p)
 	if err != nil {
 		return "", err
 	}

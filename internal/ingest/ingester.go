@@ -113,7 +113,7 @@ func Open(ctx context.Context, log stream.Log, cfg Config, metrics *telemetry.Me
 		return nil, fmt.Errorf("open ingester of feed %s: %w", cfg.Feed, err)
 	}
 	var err error
-	if i.publisher, err = log.OpenPublisher(ctx, cfg.publisher()); err != nil {
+	if i.publisher, err = log.OpenPublisher(ctx, stream.PublisherSpec{ID: cfg.publisher(), Topic: cfg.ArrivalsTopic}); err != nil {
 		return nil, fmt.Errorf("open ingester of feed %s: %w", cfg.Feed, err)
 	}
 	if err := i.remember(); err != nil {

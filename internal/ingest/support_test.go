@@ -91,8 +91,9 @@ type faultyLog struct {
 	rig *rig
 }
 
-func (l faultyLog) OpenPublisher(ctx context.Context, id string) (stream.Publisher, error) {
-	p, err := l.Log.OpenPublisher(ctx, l.rig.publisher+id)
+func (l faultyLog) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (stream.Publisher, error) {
+	spec.ID = l.rig.publisher + spec.ID
+	p, err := l.Log.OpenPublisher(ctx, spec)
 	return faultyPublisher{p, l.rig}, err
 }
 
@@ -153,7 +154,7 @@ func (r *rig) records(topic string) [][]string {
 	out := make([][]string, described[0].Partitions)
 	for p := range out {
 		at := stream.Partition{Topic: topic, Index: int32(p)}
-		bounds, err := r.log.Bounds(r.tb.Context(), at)
+		bounds, err := stream.BoundsOf(r.tb.Context(), r.log, at)
 		if err != nil {
 			r.tb.Fatal(err)
 		}

@@ -21,7 +21,7 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 	if err != nil {
 		return nil, err
 	}
-	bounds, err := p.log.Bounds(ctx, a.Partition)
+	bounds, err := stream.BoundsOf(ctx, p.log, a.Partition)
 	if err != nil {
 		return nil, fmt.Errorf("partition %s: ask the log for its bounds: %w", a.Partition, err)
 	}

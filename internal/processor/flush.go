@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/peil-stream/peil/internal/sink"
@@ -94,15 +95,15 @@ func (p *Processor) flush(ctx context.Context) (busy bool, err error) {
 
 // collect asks every task for its snapshot.
 func (p *Processor) collect(ctx context.Context) ([]*snapshot, error) {
+	tasks := p.sorted()
+	ends, err := p.ends(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
 	var snaps []*snapshot
-	for _, t := range p.sorted() {
-		b, err := p.log.Bounds(ctx, t.a.Partition)
-		if err != nil {
-			return nil, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
-		}
-		p.metrics.lag(t.status.Load(), b.End)
+	for i, t := range tasks {
 		var s *snapshot
-		err = t.do(ctx, func() { s = t.snapshot(b.End) })
+		err := t.do(ctx, func() { s = t.snapshot(ends[i]) })
 		switch {
 		case errors.Is(err, errTaskEnded):
 			continue
@@ -113,6 +114,33 @@ func (p *Processor) collect(ctx context.Context) ([]*snapshot, error) {
 		}
 	}
 	return snaps, nil
+}
+
+// endUnknown is the end of a partition that the log would not tell: nobody is
+// idle before it.
+const endUnknown = math.MaxInt64
+
+// ends asks the log for the ends of the tasks' partitions. A log that cannot
+// answer now keeps no flush from being written; only idleness waits for it.
+func (p *Processor) ends(ctx context.Context, tasks []*task) ([]int64, error) {
+	ends := make([]int64, len(tasks))
+	partitions := make([]stream.Partition, len(tasks))
+	for i, t := range tasks {
+		partitions[i], ends[i] = t.a.Partition, endUnknown
+	}
+	bounds, err := p.log.Bounds(ctx, partitions...)
+	if errors.Is(err, stream.ErrUnavailable) {
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "the log does not tell its end", slog.String("error", err.Error()))
+		return ends, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the log for its ends: %w", err)
+	}
+	for i, t := range tasks {
+		ends[i] = bounds[i].End
+		p.metrics.lag(t.status.Load(), ends[i])
+	}
+	return ends, nil
 }
 
 // acknowledged returns the snapshots whose dead letters are all durable. It

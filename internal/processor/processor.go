@@ -311,12 +311,12 @@ func (p *Processor) readToEnd(ctx context.Context) (bool, error) {
 	if len(tasks) < expected {
 		return false, nil
 	}
-	for _, t := range tasks {
-		b, err := p.log.Bounds(ctx, t.a.Partition)
-		if err != nil {
-			return false, fmt.Errorf("partition %s: ask the log for its end: %w", t.a.Partition, err)
-		}
-		if t.status.Load().Position < b.End {
+	ends, err := p.ends(ctx, tasks)
+	if err != nil {
+		return false, err
+	}
+	for i, t := range tasks {
+		if t.status.Load().Position < ends[i] {
 			return false, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"time"
 )
 
 // NoTimestamp is the timestamp of a record that has none.
@@ -25,6 +26,9 @@ var (
 	ErrOutOfRange = errors.New("offset out of range")
 	// ErrTooLarge: a message is larger than the log takes.
 	ErrTooLarge = errors.New("message too large for the log")
+	// ErrUnavailable: the log cannot answer now, but may later: its brokers are
+	// away, or it is busy. Adapters wrap it around what the log said.
+	ErrUnavailable = errors.New("the log cannot answer now")
 )
 
 // Partition names one partition of one topic.
@@ -94,6 +98,22 @@ type Topic struct {
 type TopicSpec struct {
 	Name       string
 	Partitions int32
+	// Retention is how long the log keeps records. Zero: [RetentionDefault].
+	// The embedded log is trimmed by its owner instead.
+	Retention time.Duration
+}
+
+// RetentionDefault is the least retention with which a consumer that was away
+// over a week-end still finds what it has not read.
+const RetentionDefault = 7 * 24 * time.Hour
+
+// PublisherSpec names a publisher.
+type PublisherSpec struct {
+	// ID is what publishers are fenced by; a publisher's memory is that of its id.
+	ID string
+	// Topic is the topic that the publisher mainly writes to. A log that keeps
+	// memories in topics keeps this one beside it, as <topic>.ingest-state.
+	Topic string
 }
 
 // Bounds are the limits of a partition: the offset of the first record that is
@@ -104,6 +124,15 @@ type Bounds struct {
 	End   int64
 }
 
+// BoundsOf asks a log for the bounds of one partition.
+func BoundsOf(ctx context.Context, r Reader, p Partition) (Bounds, error) {
+	bs, err := r.Bounds(ctx, p)
+	if err != nil {
+		return Bounds{}, err
+	}
+	return bs[0], nil
+}
+
 // Reader reads a log without taking part in a group. Safe for concurrent use.
 type Reader interface {
 	// Describe returns the named topics, in that order. A topic that does not
@@ -111,8 +140,9 @@ type Reader interface {
 	Describe(ctx context.Context, names ...string) ([]Topic, error)
 	// Topics lists the names of all topics, sorted.
 	Topics(ctx context.Context) ([]string, error)
-	// Bounds asks the log itself, never a cache.
-	Bounds(ctx context.Context, p Partition) (Bounds, error)
+	// Bounds asks the log itself, never a cache, for the bounds of the
+	// partitions, in that order; however many there are, it is one question.
+	Bounds(ctx context.Context, ps ...Partition) ([]Bounds, error)
 	// Read yields the committed records with from <= offset < to, in order. It
 	// does not wait for records that are not there yet. from below the log
 	// start is an error that wraps [ErrOutOfRange]. A yielded record is valid
@@ -130,7 +160,7 @@ type Log interface {
 	// durable. It takes no part in fencing.
 	Append(ctx context.Context, msgs ...Message) error
 	// OpenPublisher fences earlier publishers of the id and loads its memory.
-	OpenPublisher(ctx context.Context, id string) (Publisher, error)
+	OpenPublisher(ctx context.Context, spec PublisherSpec) (Publisher, error)
 	// Consumer makes a member of a group; nothing is read before Run.
 	Consumer(sub Subscription) (Consumer, error)
 	// Close releases what the log holds. Idempotent.
@@ -192,6 +222,11 @@ type Assignment struct {
 	TopicID   string
 	// Start is the offset to read from; the handler sets it in Assigned.
 	Start int64
+	// StartEpoch is the leader epoch of the record before Start, or -1 where it
+	// is not known, as it is at first; the handler may set it with Start. A log
+	// that has epochs then finds out when it was cut and written anew below
+	// Start.
+	StartEpoch int32
 	// Batches delivers the records. It is bounded: when the handler does not
 	// read, the adapter pauses the partition and keeps the membership. It is
 	// closed when the stay ends or the partition failed; then Err says why.

@@ -82,7 +82,7 @@ func (r *Rig) Records(topic string, partition int32) []stream.Record {
 	r.tb.Helper()
 	ctx := r.tb.Context()
 	p := stream.Partition{Topic: topic, Index: partition}
-	b := must(r.Log.Bounds(ctx, p))(r.tb)
+	b := must(stream.BoundsOf(ctx, r.Log, p))(r.tb)
 	var all []stream.Record
 	for rec, err := range r.Log.Read(ctx, p, b.Start, b.End) {
 		check(r.tb, err)

@@ -83,8 +83,12 @@ func (l *memoryLog) Describe(_ context.Context, names ...string) ([]stream.Topic
 
 func (l *memoryLog) Topics(context.Context) ([]string, error) { return nil, nil }
 
-func (l *memoryLog) Bounds(_ context.Context, p stream.Partition) (stream.Bounds, error) {
-	return stream.Bounds{Start: l.parts[p].start, End: l.parts[p].end}, nil
+func (l *memoryLog) Bounds(_ context.Context, ps ...stream.Partition) ([]stream.Bounds, error) {
+	bounds := make([]stream.Bounds, len(ps))
+	for i, p := range ps {
+		bounds[i] = stream.Bounds{Start: l.parts[p].start, End: l.parts[p].end}
+	}
+	return bounds, nil
 }
 
 func (l *memoryLog) Read(_ context.Context, p stream.Partition, from, to int64) iter.Seq2[stream.Record, error] {

@@ -112,7 +112,7 @@ type interrupted struct {
 	cancel func()
 }
 
-func (i *interrupted) Bounds(ctx context.Context, p stream.Partition) (stream.Bounds, error) {
+func (i *interrupted) Bounds(ctx context.Context, ps ...stream.Partition) ([]stream.Bounds, error) {
 	i.cancel()
-	return i.memoryLog.Bounds(ctx, p)
+	return i.memoryLog.Bounds(ctx, ps...)
 }

@@ -187,7 +187,7 @@ func (v *verifier) plan(ctx context.Context) error {
 	}
 	for _, t := range v.topics {
 		for _, p := range t.parts {
-			bounds, err := v.opts.Reader.Bounds(ctx, p.id)
+			bounds, err := stream.BoundsOf(ctx, v.opts.Reader, p.id)
 			if err != nil {
 				return fmt.Errorf("bounds of %s: %w", p.id, err)
 			}

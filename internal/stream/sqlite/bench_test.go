@@ -57,7 +57,7 @@ func BenchmarkAppend57000(b *testing.B) {
 
 func BenchmarkPublish1000(b *testing.B) {
 	l := openBench(b, 4)
-	p, err := l.OpenPublisher(b.Context(), "p")
+	p, err := l.OpenPublisher(b.Context(), stream.PublisherSpec{ID: "p"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -102,10 +102,11 @@ func (c *consumer) stays(ctx context.Context) ([]*stay, error) {
 			}
 			s := &stay{number: at.number, batches: make(chan stream.Batch, batchesBuffered)}
 			s.Assignment = stream.Assignment{
-				Partition: p,
-				TopicID:   t.ID,
-				Batches:   s.batches,
-				Err:       func() error { return s.err },
+				Partition:  p,
+				TopicID:    t.ID,
+				StartEpoch: -1,
+				Batches:    s.batches,
+				Err:        func() error { return s.err },
 			}
 			stays = append(stays, s)
 		}

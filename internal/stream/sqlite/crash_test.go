@@ -37,7 +37,7 @@ func publishForEver(ctx context.Context, path string) error {
 	if err := l.Create(ctx, stream.TopicSpec{Name: "t", Partitions: crashPartitions}); err != nil {
 		return err
 	}
-	p, err := l.OpenPublisher(ctx, "p")
+	p, err := l.OpenPublisher(ctx, stream.PublisherSpec{ID: "p"})
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func TestCrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := l.OpenPublisher(t.Context(), "p")
+		p, err := l.OpenPublisher(t.Context(), stream.PublisherSpec{ID: "p"})
 		if err != nil {
 			t.Fatal(err)
 		}

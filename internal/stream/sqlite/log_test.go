@@ -107,14 +107,14 @@ func TestClosedLog(t *testing.T) {
 	t.Parallel()
 	h := openHarness(t)
 	create(t, h.log, "t", 1)
-	p, err := h.log.OpenPublisher(t.Context(), "p")
+	p, err := h.log.OpenPublisher(t.Context(), stream.PublisherSpec{ID: "p"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := h.log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, perr := h.log.OpenPublisher(t.Context(), "q")
+	_, perr := h.log.OpenPublisher(t.Context(), stream.PublisherSpec{ID: "q"})
 	_, cerr := h.log.Consumer(stream.Subscription{Group: "g", Topics: []string{"t"}})
 	at := stream.Partition{Topic: "t"}
 	for what, err := range map[string]error{
@@ -233,7 +233,7 @@ func TestDiskFull(t *testing.T) {
 	if err == nil || !sqlitefile.Transient(err) {
 		t.Fatalf("error is %v", err)
 	}
-	if b, err := h.log.Bounds(t.Context(), stream.Partition{Topic: "t"}); err != nil || b.End != 0 {
+	if b, err := stream.BoundsOf(t.Context(), h.log, stream.Partition{Topic: "t"}); err != nil || b.End != 0 {
 		t.Fatalf("Bounds = %+v, %v", b, err)
 	}
 	pages(100_000)

@@ -130,7 +130,7 @@ func TestModel(t *testing.T) {
 			},
 			"": func(rt *rapid.T) {
 				for _, r := range []stream.Reader{l, reader} {
-					b, err := r.Bounds(ctx, p)
+					b, err := stream.BoundsOf(ctx, r, p)
 					must(err)
 					if b != (stream.Bounds{Start: m.start, End: m.end}) {
 						rt.Fatalf("Bounds = %+v, want %d to %d", b, m.start, m.end)

@@ -16,22 +16,22 @@ import (
 
 // OpenPublisher raises the epoch of the id, which fences earlier publishers, and
 // loads the memory, in one transaction.
-func (l *Log) OpenPublisher(ctx context.Context, id string) (stream.Publisher, error) {
+func (l *Log) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (stream.Publisher, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
-	p := &publisher{log: l, id: id, memory: make(map[string][]byte)}
+	p := &publisher{log: l, id: spec.ID, memory: make(map[string][]byte)}
 	err := l.file.Write(ctx, func(tx *sql.Tx) error {
 		clear(p.memory)
 		err := tx.QueryRowContext(ctx, `INSERT INTO log_publishers (id, epoch) VALUES (?, 1)
-			ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1 RETURNING epoch`, id).Scan(&p.epoch)
+			ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1 RETURNING epoch`, spec.ID).Scan(&p.epoch)
 		if err != nil {
 			return fmt.Errorf("raise epoch: %w", err)
 		}
 		return p.load(ctx, tx)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("open publisher %s: %w", id, err)
+		return nil, fmt.Errorf("open publisher %s: %w", spec.ID, err)
 	}
 	return p, nil
 }

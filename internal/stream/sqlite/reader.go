@@ -86,13 +86,23 @@ func (r *Reader) Topics(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Bounds reads the stored limits of a partition.
-func (r *Reader) Bounds(ctx context.Context, p stream.Partition) (stream.Bounds, error) {
-	at, err := r.find(ctx, p)
+// Bounds reads the stored limits of the partitions, as of one moment.
+func (r *Reader) Bounds(ctx context.Context, ps ...stream.Partition) ([]stream.Bounds, error) {
+	bounds := make([]stream.Bounds, len(ps))
+	err := r.view(ctx, func(tx *sql.Tx) error {
+		for i, p := range ps {
+			at, err := find(ctx, tx, p)
+			if err != nil {
+				return fmt.Errorf("bounds of %s: %w", p, err)
+			}
+			bounds[i] = at.Bounds
+		}
+		return nil
+	})
 	if err != nil {
-		return stream.Bounds{}, fmt.Errorf("bounds of %s: %w", p, err)
+		return nil, err
 	}
-	return at.Bounds, nil
+	return bounds, nil
 }
 
 // place is a partition in the file.

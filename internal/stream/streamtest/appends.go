@@ -192,7 +192,7 @@ func appendByKey(ctx context.Context, h *Harness) error {
 	if err := h.Log.Append(ctx, msgs[:100]...); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
-	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
+	pub, err := h.publisher(ctx, h.name("pub"))
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -220,7 +220,7 @@ func appendTooLarge(ctx context.Context, h *Harness) error {
 	}
 	good := texts(topic, 0, "good")[0]
 	big.Value = bytes.Repeat([]byte("x"), messageRefused-rest)
-	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
+	pub, err := h.publisher(ctx, h.name("pub"))
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}

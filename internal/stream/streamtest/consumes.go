@@ -69,7 +69,7 @@ func consumeAll(ctx context.Context, h *Harness) error {
 			err = check()
 		}
 	}
-	pub, perr := h.Log.OpenPublisher(ctx, h.name("pub"))
+	pub, perr := h.publisher(ctx, h.name("pub"))
 	if err = errors.Join(err, perr); err == nil {
 		wants[1] = append(wants[1], "published")
 		err = errors.Join(pub.Publish(ctx, texts(topic, 1, "published"), nil), pub.Close(), check())
@@ -100,7 +100,7 @@ func consumeFrom(ctx context.Context, h *Harness) error {
 			return err
 		}
 	}
-	end, err := h.Log.Bounds(ctx, stream.Partition{Topic: topic, Index: 2})
+	end, err := stream.BoundsOf(ctx, h.Log, stream.Partition{Topic: topic, Index: 2})
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}
@@ -318,7 +318,7 @@ func consumeGaps(ctx context.Context, h *Harness) error {
 			return fmt.Errorf("append and Gap: %w", err)
 		}
 	}
-	b, err := h.Log.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, h.Log, p)
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}
@@ -367,7 +367,7 @@ func consumeBeyond(ctx context.Context, h *Harness) error {
 			return fmt.Errorf("append: %w", err)
 		}
 	}
-	b, err := h.Log.Bounds(ctx, stream.Partition{Topic: topic})
+	b, err := stream.BoundsOf(ctx, h.Log, stream.Partition{Topic: topic})
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}

@@ -76,7 +76,7 @@ func publishMemoryFirst(ctx context.Context, p *mutantPublisher, msgs []stream.M
 
 func publishMessagesFirst(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	if err := p.log.Append(ctx, msgs...); err != nil {
-		q, oerr := p.log.OpenPublisher(ctx, p.id)
+		q, oerr := p.log.OpenPublisher(ctx, p.spec)
 		if oerr != nil {
 			return oerr
 		}
@@ -90,7 +90,7 @@ func publishUnfenced(ctx context.Context, p *mutantPublisher, msgs []stream.Mess
 	if !errors.Is(err, stream.ErrFenced) {
 		return err
 	}
-	if p.Publisher, err = p.log.OpenPublisher(ctx, p.id); err != nil {
+	if p.Publisher, err = p.log.OpenPublisher(ctx, p.spec); err != nil {
 		return err
 	}
 	return p.Publisher.Publish(ctx, msgs, changes)
@@ -112,7 +112,7 @@ func publishWithoutDeletes(ctx context.Context, p *mutantPublisher, msgs []strea
 func publishReopened(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
 	err := p.Publisher.Publish(ctx, msgs, changes)
 	if err != nil && !errors.Is(err, stream.ErrFenced) {
-		q, oerr := p.log.OpenPublisher(ctx, p.id)
+		q, oerr := p.log.OpenPublisher(ctx, p.spec)
 		if oerr != nil {
 			return errors.Join(err, oerr)
 		}
@@ -155,7 +155,7 @@ func describeByName(topics []stream.Topic) []stream.Topic {
 func resetSilently(l stream.Log, h stream.Handler) stream.Handler {
 	return &mutantHandler{Handler: h, assigned: func(ctx context.Context, as []*stream.Assignment) {
 		for _, a := range as {
-			if b, err := l.Bounds(ctx, a.Partition); err == nil && (a.Start < b.Start || a.Start > b.End) {
+			if b, err := stream.BoundsOf(ctx, l, a.Partition); err == nil && (a.Start < b.Start || a.Start > b.End) {
 				a.Start = b.Start
 			}
 		}

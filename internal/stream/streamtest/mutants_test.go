@@ -47,12 +47,14 @@ func (m *mutant) Read(ctx context.Context, p stream.Partition, from, to int64) i
 	return m.read(seq)
 }
 
-func (m *mutant) Bounds(ctx context.Context, p stream.Partition) (stream.Bounds, error) {
-	b, err := m.Log.Bounds(ctx, p)
+func (m *mutant) Bounds(ctx context.Context, ps ...stream.Partition) ([]stream.Bounds, error) {
+	bs, err := m.Log.Bounds(ctx, ps...)
 	if m.bounds != nil {
-		b = m.bounds(b)
+		for i := range bs {
+			bs[i] = m.bounds(bs[i])
+		}
 	}
-	return b, err
+	return bs, err
 }
 
 func (m *mutant) Describe(ctx context.Context, names ...string) ([]stream.Topic, error) {
@@ -63,12 +65,12 @@ func (m *mutant) Describe(ctx context.Context, names ...string) ([]stream.Topic,
 	return topics, err
 }
 
-func (m *mutant) OpenPublisher(ctx context.Context, id string) (stream.Publisher, error) {
-	p, err := m.Log.OpenPublisher(ctx, id)
+func (m *mutant) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (stream.Publisher, error) {
+	p, err := m.Log.OpenPublisher(ctx, spec)
 	if err != nil || m.publish == nil {
 		return p, err
 	}
-	return &mutantPublisher{Publisher: p, log: m.Log, id: id, publish: m.publish}, nil
+	return &mutantPublisher{Publisher: p, log: m.Log, spec: spec, publish: m.publish}, nil
 }
 
 func (m *mutant) Consumer(sub stream.Subscription) (stream.Consumer, error) {
@@ -83,7 +85,7 @@ type mutantPublisher struct {
 	stream.Publisher
 
 	log     stream.Log
-	id      string
+	spec    stream.PublisherSpec
 	publish func(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error
 }
 

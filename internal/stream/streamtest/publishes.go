@@ -33,7 +33,7 @@ func publishTogether(ctx context.Context, h *Harness) error {
 		return err
 	}
 	id := h.name("pub")
-	pub, err := h.Log.OpenPublisher(ctx, id)
+	pub, err := h.publisher(ctx, id)
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -75,7 +75,7 @@ func publishTogether(ctx context.Context, h *Harness) error {
 
 // remembers opens a publisher and holds its memory against key=value, sorted.
 func remembers(ctx context.Context, h *Harness, id string, wanted ...string) error {
-	pub, err := h.Log.OpenPublisher(ctx, id)
+	pub, err := h.publisher(ctx, id)
 	if err != nil {
 		return fmt.Errorf("open publisher(%s): %w", id, err)
 	}
@@ -88,7 +88,7 @@ func publishRefused(ctx context.Context, h *Harness) error {
 		return err
 	}
 	id := h.name("pub")
-	pub, err := h.Log.OpenPublisher(ctx, id)
+	pub, err := h.publisher(ctx, id)
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -121,7 +121,7 @@ func publishSeenWhole(ctx context.Context, h *Harness) error {
 		return err
 	}
 	p := stream.Partition{Topic: topic}
-	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
+	pub, err := h.publisher(ctx, h.name("pub"))
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -163,14 +163,14 @@ func publishFencing(ctx context.Context, h *Harness) error {
 		return err
 	}
 	id := h.name("pub")
-	older, err := h.Log.OpenPublisher(ctx, id)
+	older, err := h.publisher(ctx, id)
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
 	if err := older.Publish(ctx, texts(topic, 0, "a"), []stream.Change{set("k", "1")}); err != nil {
 		return fmt.Errorf("publish: %w", err)
 	}
-	newer, err := h.Log.OpenPublisher(ctx, id)
+	newer, err := h.publisher(ctx, id)
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -204,11 +204,11 @@ func publishIDsApart(ctx context.Context, h *Harness) error {
 	if err != nil {
 		return err
 	}
-	one, err := h.Log.OpenPublisher(ctx, h.name("one"))
+	one, err := h.publisher(ctx, h.name("one"))
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
-	two, err := h.Log.OpenPublisher(ctx, h.name("two"))
+	two, err := h.publisher(ctx, h.name("two"))
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -229,7 +229,7 @@ func publishIDsApart(ctx context.Context, h *Harness) error {
 
 func publishDeletes(ctx context.Context, h *Harness) error {
 	id := h.name("pub")
-	pub, err := h.Log.OpenPublisher(ctx, id)
+	pub, err := h.publisher(ctx, id)
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}
@@ -277,7 +277,7 @@ func answerLost(afterEffect bool) func(context.Context, *Harness) error {
 			return err
 		}
 		id := h.name("pub")
-		pub, err := h.Log.OpenPublisher(ctx, id)
+		pub, err := h.publisher(ctx, id)
 		if err != nil {
 			return fmt.Errorf("open publisher: %w", err)
 		}
@@ -314,7 +314,7 @@ func publishClosed(ctx context.Context, h *Harness) error {
 	if err != nil {
 		return err
 	}
-	pub, err := h.Log.OpenPublisher(ctx, h.name("pub"))
+	pub, err := h.publisher(ctx, h.name("pub"))
 	if err != nil {
 		return fmt.Errorf("open publisher: %w", err)
 	}

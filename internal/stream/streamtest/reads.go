@@ -35,7 +35,7 @@ func readRanges(ctx context.Context, h *Harness) error {
 	if err := same("all", values(all), numbered("", 20)); err != nil {
 		return err
 	}
-	b, err := h.Log.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, h.Log, p)
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}
@@ -73,7 +73,7 @@ func readBoundsOfCall(ctx context.Context, h *Harness) error {
 	if err := h.Log.Append(ctx, texts(topic, 0, "a", "b")...); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
-	before, err := h.Log.Bounds(ctx, p)
+	before, err := stream.BoundsOf(ctx, h.Log, p)
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}
@@ -90,7 +90,7 @@ func readBoundsOfCall(ctx context.Context, h *Harness) error {
 	if err := same("Read", got, []string{"a", "b"}); err != nil {
 		return err
 	}
-	after, err := h.Log.Bounds(ctx, p)
+	after, err := stream.BoundsOf(ctx, h.Log, p)
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}
@@ -147,7 +147,7 @@ func readTrimmed(ctx context.Context, h *Harness) error {
 		if err := h.Trim(ctx, p, before); err != nil {
 			return fmt.Errorf("trim: %w", err)
 		}
-		b, err := h.Log.Bounds(ctx, p)
+		b, err := stream.BoundsOf(ctx, h.Log, p)
 		if err != nil || b.Start != cut {
 			return fmt.Errorf("after a trim below %d Bounds = %+v, %w; want a start of %d", before, b, orNone(err), cut)
 		}
@@ -163,7 +163,7 @@ func readTrimmed(ctx context.Context, h *Harness) error {
 		return err
 	}
 	// Trimmed to the end, the partition goes on where it was.
-	b, err := h.Log.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, h.Log, p)
 	if err != nil {
 		return fmt.Errorf("bounds: %w", err)
 	}
@@ -200,7 +200,7 @@ func readGaps(ctx context.Context, h *Harness) error {
 		if err := h.Gap(ctx, p); err != nil {
 			return fmt.Errorf("gap: %w", err)
 		}
-		b, err := h.Log.Bounds(ctx, p)
+		b, err := stream.BoundsOf(ctx, h.Log, p)
 		if err != nil {
 			return fmt.Errorf("bounds: %w", err)
 		}

@@ -25,7 +25,7 @@ func clone(r stream.Record) stream.Record {
 // readAll reads a whole partition and holds every record against the order of
 // offsets.
 func readAll(ctx context.Context, r stream.Reader, p stream.Partition) ([]stream.Record, error) {
-	b, err := r.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, r, p)
 	if err != nil {
 		return nil, fmt.Errorf("bounds(%s): %w", p, err)
 	}

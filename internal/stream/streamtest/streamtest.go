@@ -113,6 +113,11 @@ func (h *Harness) topic(ctx context.Context, s string, partitions int32) (string
 	return name, nil
 }
 
+// publisher opens a publisher whose memory lies beside a topic of this harness.
+func (h *Harness) publisher(ctx context.Context, id string) (stream.Publisher, error) {
+	return h.Log.OpenPublisher(ctx, stream.PublisherSpec{ID: id, Topic: h.name("published")})
+}
+
 // texts are messages with these values for one partition.
 func texts(topic string, partition int32, values ...string) []stream.Message {
 	msgs := make([]stream.Message, len(values))

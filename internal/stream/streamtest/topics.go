@@ -71,7 +71,7 @@ func topicsUnknown(ctx context.Context, h *Harness) error {
 	if !strings.Contains(err.Error(), none) {
 		return fmt.Errorf("describe: the error does not name the topic: %w", err)
 	}
-	_, err = h.Log.Bounds(ctx, stream.Partition{Topic: none})
+	_, err = stream.BoundsOf(ctx, h.Log, stream.Partition{Topic: none})
 	_, rerr := readRange(ctx, h.Log, stream.Partition{Topic: none}, 0, 1)
 	return errors.Join(
 		want("Bounds", err, stream.ErrNoTopic),
@@ -110,7 +110,7 @@ func topicsAgain(ctx context.Context, h *Harness) error {
 	if after[0].ID == before[0].ID {
 		return fmt.Errorf("the topic that was made again has the old id %s", after[0].ID)
 	}
-	b, err := h.Log.Bounds(ctx, p)
+	b, err := stream.BoundsOf(ctx, h.Log, p)
 	if err != nil || b != (stream.Bounds{}) {
 		return fmt.Errorf("bounds = %+v, %w, want an empty partition", b, orNone(err))
 	}

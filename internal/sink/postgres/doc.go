@@ -1,0 +1,2 @@
+// Package postgres is the tables in PostgreSQL.
+package postgres
