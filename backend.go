@@ -34,6 +34,9 @@ func (e *HintError) Hint() string { return e.Advice }
 // ErrUnsupported marks settings that this version cannot honour.
 var ErrUnsupported = errors.New("not in this version")
 
+// ErrUnreachable says that brokers or database cannot be connected to.
+var ErrUnreachable = errors.New("cannot connect")
+
 // ErrNoDatabase says that there is nothing to read yet.
 var ErrNoDatabase = errors.New("there is no database yet")
 
@@ -61,6 +64,8 @@ type backend struct {
 	file *sqlitefile.File
 	log  *streamsqlite.Log
 	sink *sinksqlite.Sink
+	// embedded is log if it is in the file, and else nil.
+	embedded *streamsqlite.Log
 }
 
 func openBackend(ctx context.Context, c config.Config, logger *slog.Logger) (_ *backend, err error) {
@@ -80,6 +85,7 @@ func openBackend(ctx context.Context, c config.Config, logger *slog.Logger) (_ *
 	if b.log, err = streamsqlite.New(ctx, b.file, streamsqlite.Options{Logger: logger}); err != nil {
 		return nil, err
 	}
+	b.embedded = b.log
 	if b.sink, err = sinksqlite.New(ctx, b.file, sinksqlite.Options{Logger: logger}); err != nil {
 		return nil, err
 	}

@@ -59,8 +59,9 @@ Everything may be left out. Feeds stand in the file only.
 
 ` + "```yaml" + exampleFile + "```" + `
 
-With this file ` + "`peil run --replay ./captures`" + ` plays captures of the feed ` + "`nl`" + `. Polling feeds over HTTP, Kafka and Postgres are
-known to the configuration and not in this version: ` + "`peil config check`" + ` says so, and what asks for them is refused.
+With this file ` + "`peil run --replay ./captures`" + ` plays captures of the feed ` + "`nl`" + `. Polling feeds over HTTP is
+not in this version yet. With ` + "`kafka.brokers`" + ` set the log is Kafka or Redpanda, and with ` + "`sink.url`" + ` the tables are in
+Postgres; see [postgres.md](postgres.md) for roles and timeouts.
 `)
 	return b.String()
 }

@@ -235,7 +235,10 @@ func (i *Instance) parts(ctx context.Context, b *backend) ([]func(context.Contex
 		i.addr.Store(&addr)
 		parts = append(parts, func(context.Context) error { return s.Wait() })
 	}
-	return append(parts, func(ctx context.Context) error { return i.trim(ctx, b) }), nil
+	if b.embedded != nil {
+		parts = append(parts, func(ctx context.Context) error { return i.trim(ctx, b) })
+	}
+	return parts, nil
 }
 
 // feed runs the source and, with UntilDone, waits for the processor.
@@ -262,7 +265,9 @@ func (i *Instance) specs() []stream.TopicSpec {
 	n := int32(i.cfg.Settings.Topics.Partitions) // validated: 1 to 1000
 	var specs []stream.TopicSpec
 	for _, name := range i.names() {
-		specs = append(specs, stream.TopicSpec{Name: name, Partitions: n}, stream.TopicSpec{Name: dlq.Topic(name), Partitions: n})
+		specs = append(specs,
+			stream.TopicSpec{Name: name, Partitions: n, Retention: logRetention},
+			stream.TopicSpec{Name: dlq.Topic(name), Partitions: n, Retention: deadRetention})
 	}
 	return specs
 }
@@ -312,7 +317,8 @@ func owner() string {
 }
 
 // logRetention is how long the embedded log keeps what has been processed, and
-// deadRetention how long it keeps dead letters.
+// deadRetention how long it keeps dead letters. Topics on brokers are made with
+// the same.
 const (
 	logRetention  = 7 * 24 * time.Hour
 	deadRetention = 30 * 24 * time.Hour
@@ -352,15 +358,15 @@ func (i *Instance) trimOnce(ctx context.Context, b *backend, now time.Time) erro
 		if !o.Stored {
 			continue
 		}
-		if err := b.log.TrimOlder(ctx, o.Partition, now.Add(-logRetention).UnixMilli(), o.Point.Next); err != nil {
+		if err := b.embedded.TrimOlder(ctx, o.Partition, now.Add(-logRetention).UnixMilli(), o.Point.Next); err != nil {
 			return err
 		}
 		dead := stream.Partition{Topic: dlq.Topic(o.Partition.Topic), Index: o.Partition.Index}
-		bounds, err := stream.BoundsOf(ctx, b.log, dead)
+		bounds, err := stream.BoundsOf(ctx, b.embedded, dead)
 		if err != nil {
 			return err
 		}
-		if err := b.log.TrimOlder(ctx, dead, now.Add(-deadRetention).UnixMilli(), bounds.End); err != nil {
+		if err := b.embedded.TrimOlder(ctx, dead, now.Add(-deadRetention).UnixMilli(), bounds.End); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func explain(err error) error {
 	switch {
 	case errors.Is(err, peil.ErrUnsupported):
 		exit.Code = ExitUsage
-	case errors.Is(err, peil.ErrNoDatabase):
+	case errors.Is(err, peil.ErrNoDatabase), errors.Is(err, peil.ErrUnreachable):
 		exit.Code = ExitUnreachable
 	}
 	if h, ok := errors.AsType[interface {

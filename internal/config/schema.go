@@ -62,11 +62,11 @@ func place(root map[string]any, path string, schema map[string]any) {
 func sectionDoc(name string) string {
 	switch name {
 	case "kafka":
-		return "The consumer group, and the log where it is Kafka. (Kafka is not in this version.)"
+		return "The consumer group, and the log where it is Kafka."
 	case "tls":
-		return "Encryption of the connections to the brokers." + notYet
+		return "Encryption of the connections to the brokers."
 	case "sasl":
-		return "Authentication at the brokers." + notYet
+		return "Authentication at the brokers."
 	case "sink":
 		return "Where the tables are."
 	case "topics":

@@ -68,7 +68,7 @@ func kafkaSettings() []setting[Config] {
 	return []setting[Config]{
 		{
 			key: "kafka.brokers",
-			doc: "Brokers to begin with, as host:port. Without any, the log is the embedded one in data_dir." + notYet,
+			doc: "Brokers to begin with, as host:port. Without any, the log is the embedded one in data_dir.",
 			at: func(c *Config) value {
 				return list{&c.Kafka.Brokers, func(s string) error { return hostPort(s, false) }}
 			},
@@ -83,45 +83,45 @@ func kafkaSettings() []setting[Config] {
 		},
 		{
 			key:    "kafka.tls.enabled",
-			doc:    "Connect to the brokers by TLS." + notYet,
+			doc:    "Connect to the brokers by TLS.",
 			preset: "false",
 			at:     func(c *Config) value { return toggle{&c.Kafka.TLS.Enabled} },
 		},
 		{
 			key: "kafka.tls.ca_file",
-			doc: "Certificates to trust, PEM. Those of the system if it is not set." + notYet,
+			doc: "Certificates to trust, PEM. Those of the system if it is not set.",
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.CAFile}} },
 		},
 		{
 			key: "kafka.tls.cert_file",
-			doc: "Certificate of this client, PEM." + notYet,
+			doc: "Certificate of this client, PEM.",
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.CertFile}} },
 		},
 		{
 			key: "kafka.tls.key_file",
-			doc: "Key of this client's certificate, PEM." + notYet,
+			doc: "Key of this client's certificate, PEM.",
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.KeyFile}} },
 		},
 		{
 			key: "kafka.tls.server_name",
-			doc: "Name that the brokers' certificates must bear. The broker's host if it is not set." + notYet,
+			doc: "Name that the brokers' certificates must bear. The broker's host if it is not set.",
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.TLS.ServerName}} },
 		},
 		{
 			key: "kafka.sasl.mechanism",
-			doc: "How to authenticate at the brokers. No authentication if it is not set." + notYet,
+			doc: "How to authenticate at the brokers. No authentication if it is not set.",
 			at: func(c *Config) value {
 				return choice{word{&c.Kafka.SASL.Mechanism}, []string{"plain", "scram-sha-256", "scram-sha-512"}}
 			},
 		},
 		{
 			key: "kafka.sasl.username",
-			doc: "User at the brokers." + notYet,
+			doc: "User at the brokers.",
 			at:  func(c *Config) value { return text{word: word{&c.Kafka.SASL.Username}} },
 		},
 		{
 			key: "kafka.sasl.password",
-			doc: "Password of the user. Better kept in a file of its own or a variable." + notYet,
+			doc: "Password of the user. Better kept in a file of its own or a variable.",
 			at:  func(c *Config) value { return hidden{&c.Kafka.SASL.Password} },
 		},
 	}
@@ -131,7 +131,7 @@ func tableSettings() []setting[Config] {
 	return []setting[Config]{
 		{
 			key: "sink.url",
-			doc: "Database of the tables, such as postgres://host/peil. SQLite in data_dir if it is not set." + notYet,
+			doc: "Database of the tables, such as postgres://host/peil. SQLite in data_dir if it is not set.",
 			at: func(c *Config) value {
 				return link{&c.Sink.URL, []string{"postgres", "postgresql"}, true}
 			},
@@ -185,7 +185,7 @@ func windowSettings() []setting[Config] {
 		},
 		{
 			key:    "offsets.store",
-			doc:    "Where a restart begins: at the offsets in the sink (exactly-once effect) or at the lower of those and the group's in Kafka (at-least-once delivery). (Kafka is not in this version.)",
+			doc:    "Where a restart begins: at the offsets in the sink (exactly-once effect) or at the lower of those and the group's in Kafka (at-least-once delivery). (The latter is not in this version.)",
 			preset: StoreSink,
 			at:     func(c *Config) value { return choice{word{&c.Offsets.Store}, []string{StoreSink, StoreKafka}} },
 		},
@@ -271,8 +271,8 @@ func limitSettings() []setting[Config] {
 // secretFiles are the settings that name a file with the value of another one.
 func secretFiles() []setting[Config] {
 	return []setting[Config]{
-		{key: "kafka.sasl.password_file", doc: "File with the password of the user." + notYet, fileOf: "kafka.sasl.password"},
-		{key: "sink.url_file", doc: "File with the address of the database." + notYet, fileOf: "sink.url"},
+		{key: "kafka.sasl.password_file", doc: "File with the password of the user.", fileOf: "kafka.sasl.password"},
+		{key: "sink.url_file", doc: "File with the address of the database.", fileOf: "sink.url"},
 	}
 }
 

@@ -21,7 +21,11 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 	if err != nil {
 		return nil, err
 	}
-	bounds, err := stream.BoundsOf(ctx, p.log, a.Partition)
+	var bounds stream.Bounds
+	err = patiently(ctx, p.cfg.Patience, p.waiting, func() (err error) {
+		bounds, err = stream.BoundsOf(ctx, p.log, a.Partition)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("partition %s: ask the log for its bounds: %w", a.Partition, err)
 	}
@@ -75,6 +79,16 @@ func (p *Processor) askClaim(ctx context.Context, a *stream.Assignment) (sink.Cl
 	return c, nil
 }
 
+// startEpoch is the leader epoch of the record before the start, by which the log
+// knows whether it was cut below it (R11). The stored epoch is that of the record
+// before the position; of an earlier one it may have been another.
+func startEpoch(c sink.Claim) int32 {
+	if c.Point.Next == c.Point.Position {
+		return c.LeaderEpoch
+	}
+	return -1
+}
+
 // start sets where reading begins, and says whether it is a cold start.
 func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (cold bool, err error) {
 	if !c.Stored {
@@ -84,7 +98,7 @@ func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (
 		}
 		return a.Start > 0, nil
 	}
-	a.Start = c.Point.Next
+	a.Start, a.StartEpoch = c.Point.Next, startEpoch(c)
 	switch {
 	case c.Point.Next < b.Start:
 		return false, lost(a.Partition, c.Point.Next, b.Start)
@@ -98,6 +112,7 @@ func (p *Processor) start(a *stream.Assignment, c sink.Claim, b stream.Bounds) (
 		}
 	}
 	if c.Watermark == sink.NoTime {
+		a.StartEpoch = -1
 		// Nothing was ever accepted, so reading from the start again loses
 		// nothing: a cold start that was stored while it was quiet stays one, and
 		// if a tool has moved the offsets, no window becomes a fragment by it.

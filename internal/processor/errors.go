@@ -72,15 +72,15 @@ func fenced(ps []stream.Partition) error {
 	}
 }
 
-// patiently calls f until it succeeds, fails for good, or the database has not
-// answered for the given time. The pause grows to a second.
+// patiently calls f until it succeeds, fails for good, or database or log have
+// not answered for the given time. The pause grows to a second.
 func patiently(ctx context.Context, patience time.Duration, waiting func(error), f func() error) error {
 	const first, most = 50 * time.Millisecond, time.Second
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
 	for pause := first; ; pause = min(pause*2, most) {
 		err := f()
-		if err == nil || !errors.Is(err, sink.ErrTransient) {
+		if err == nil || !errors.Is(err, sink.ErrTransient) && !errors.Is(err, stream.ErrUnavailable) {
 			return err
 		}
 		waiting(err)
@@ -90,8 +90,8 @@ func patiently(ctx context.Context, patience time.Duration, waiting func(error),
 		case <-deadline.C:
 			retry.Stop()
 			return &Error{
-				Err:  fmt.Errorf("the database has not answered for %s: %w", patience, err),
-				hint: "nothing was committed past what is written; start again when the database is back",
+				Err:  fmt.Errorf("no answer for %s: %w", patience, err),
+				hint: "nothing was committed past what is written; start again when database and log are back",
 			}
 		case <-ctx.Done():
 			retry.Stop()

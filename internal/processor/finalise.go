@@ -117,9 +117,8 @@ func (p *Processor) merge(w sink.PendingWindow) ([]window.Row, error) {
 	return window.Merge(data...)
 }
 
-// showFinality shows in the metrics which partitions hold finality, and why.
-func (p *Processor) showFinality(ctx context.Context) (err error) {
-	var offsets []sink.Offset
+// offsets reads consumer_offsets.
+func (p *Processor) offsets(ctx context.Context) (offsets []sink.Offset, err error) {
 	err = patiently(ctx, p.cfg.Patience, p.waiting, func() (err error) {
 		v, err := p.sink.View(ctx)
 		if err != nil {
@@ -130,7 +129,16 @@ func (p *Processor) showFinality(ctx context.Context) (err error) {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("read who holds finality: %w", err)
+		return nil, fmt.Errorf("read the offsets: %w", err)
+	}
+	return offsets, nil
+}
+
+// showFinality shows in the metrics which partitions hold finality, and why.
+func (p *Processor) showFinality(ctx context.Context) error {
+	offsets, err := p.offsets(ctx)
+	if err != nil {
+		return err
 	}
 	p.metrics.FinalityHeld.Reset()
 	for _, t := range p.windowed {

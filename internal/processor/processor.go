@@ -34,7 +34,6 @@ type Processor struct {
 	metrics metrics
 	codec   *codec
 
-	topics         []stream.Topic
 	windowed       []stream.Topic
 	deadPartitions map[string]int32
 	consumer       stream.Consumer
@@ -49,6 +48,7 @@ type Processor struct {
 	broken    atomic.Bool
 	ready     atomic.Bool
 	cancel    context.CancelCauseFunc
+	stopping  func() error // why the process is ending, or nil
 	ended     chan struct{}
 	// err is why the process ended by itself; it is set once aborted is closed.
 	err     error
@@ -86,7 +86,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	p.cancel = cancel
+	p.cancel, p.stopping = cancel, ctx.Err
 
 	var background sync.WaitGroup
 	background.Go(func() {
@@ -114,7 +114,6 @@ func (p *Processor) prepare(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("look up the topics: %w", err)
 	}
-	p.topics = topics
 	partitions := 0
 	for _, t := range topics {
 		partitions += int(t.Partitions)
@@ -181,15 +180,29 @@ func (p *Processor) Assigned(ctx context.Context, as []*stream.Assignment) error
 // Revoked stops reading, flushes what has closed within ctx, and drops the rest:
 // the next owner reads open windows again (R6).
 func (p *Processor) Revoked(ctx context.Context, as []*stream.Assignment) {
-	for _, t := range p.of(as) {
-		if err := t.do(ctx, func() { t.stopped = true }); err != nil && !errors.Is(err, errTaskEnded) {
-			p.abort(fmt.Errorf("partition %s: stop reading: %w", t.a.Partition, err))
-		}
-	}
-	if _, err := p.flush(ctx); err != nil && !errors.Is(err, errBroken) {
-		p.abort(fmt.Errorf("last flush: %w", err))
+	switch err := p.lastFlush(ctx, as); {
+	case err == nil || errors.Is(err, errBroken):
+	case p.stopping() == nil && (ctx.Err() != nil || errors.Is(err, sink.ErrTransient)):
+		// Other partitions stay and write again; of these the next owner reads
+		// what was not written.
+		p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "partitions were given back without a last flush", slog.String("error", err.Error()))
+	default:
+		p.abort(err)
 	}
 	p.drop(as)
+}
+
+// lastFlush stops the tasks of the assignments and writes what they have closed.
+func (p *Processor) lastFlush(ctx context.Context, as []*stream.Assignment) error {
+	for _, t := range p.of(as) {
+		if err := t.do(ctx, func() { t.stopped = true }); err != nil && !errors.Is(err, errTaskEnded) {
+			return fmt.Errorf("partition %s: stop reading: %w", t.a.Partition, err)
+		}
+	}
+	if _, err := p.flush(ctx); err != nil {
+		return fmt.Errorf("last flush: %w", err)
+	}
+	return nil
 }
 
 // Lost drops everything: others may already own the partitions.
@@ -264,7 +277,9 @@ func (p *Processor) Ready() error {
 // merged. It returns the windows that are still open. Nothing may be appended
 // meanwhile by the caller, or it may never return before ctx ends.
 func (p *Processor) Drain(ctx context.Context) ([]OpenWindow, error) {
-	const pause = 20 * time.Millisecond
+	// Each look asks log and database; a long wait looks less often.
+	const first, most = 20 * time.Millisecond, 250 * time.Millisecond
+	pause := first
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
@@ -295,29 +310,47 @@ func (p *Processor) Drain(ctx context.Context) ([]OpenWindow, error) {
 			}
 		}
 		wait.Reset(pause)
+		pause = min(2*pause, most)
 	}
 }
 
-// readToEnd asks the log for its ends and compares the positions.
+// readToEnd asks the log for the ends of all partitions and compares how far they
+// were read: those of this process by what it has read, those of another member
+// of the group by what it has stored.
 func (p *Processor) readToEnd(ctx context.Context) (bool, error) {
 	if !p.ready.Load() {
 		return false, nil
 	}
-	tasks := p.sorted()
-	expected := 0
-	for _, t := range p.topics {
-		expected += int(t.Partitions)
+	topics, err := p.log.Describe(ctx, p.cfg.Topics...)
+	if err != nil {
+		return false, fmt.Errorf("look up the topics: %w", err)
 	}
-	if len(tasks) < expected {
-		return false, nil
-	}
-	ends, err := p.ends(ctx, tasks)
+	position := map[stream.Partition]int64{}
+	offsets, err := p.offsets(ctx)
 	if err != nil {
 		return false, err
 	}
-	for i, t := range tasks {
-		if t.status.Load().Position < ends[i] {
-			return false, nil
+	for _, o := range offsets {
+		if o.Stored {
+			position[o.Partition] = o.Point.Position
+		}
+	}
+	for _, t := range p.sorted() {
+		position[t.a.Partition] = t.status.Load().Position
+	}
+	for _, t := range topics {
+		partitions := make([]stream.Partition, t.Partitions)
+		for i := range t.Partitions {
+			partitions[i] = stream.Partition{Topic: t.Name, Index: i}
+		}
+		bounds, err := p.log.Bounds(ctx, partitions...)
+		if err != nil {
+			return false, fmt.Errorf("ask the log for its ends: %w", err)
+		}
+		for i, b := range bounds {
+			if at, known := position[partitions[i]]; !known || at < b.End {
+				return false, nil
+			}
 		}
 	}
 	return true, nil
