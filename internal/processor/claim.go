@@ -38,7 +38,7 @@ func (p *Processor) claim(ctx context.Context, a *stream.Assignment) (*task, err
 		p: p, a: a, windowed: windowed, epoch: c.Epoch, size: p.cfg.Window.Size.Milliseconds(),
 		job: j, lane: dlq.NewLane(p.log, a.Partition.Index%p.deadPartitions[a.Partition.Topic], p.cfg.Logger),
 		ledger: ledger.New(a.Start), position: a.Start, leaderEpoch: -1, cold: cold,
-		since: map[int64]moment{}, otherAt: none(), otherHeld: none(), quietFrom: time.Now(),
+		since: map[int64]moment{}, newestSince: sink.NoTime, otherAt: none(), otherHeld: none(), quietFrom: time.Now(),
 		requests: make(chan func()), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	resume := window.Resume{Watermark: window.NoTime}

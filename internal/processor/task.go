@@ -47,17 +47,18 @@ type task struct {
 	// has come yet that says which windows may have begun before (R5).
 	cold bool
 	// held is the snapshot in flight.
-	held      *snapshot
-	sinceMark int
-	since     map[int64]moment // of the first record of each window not yet durable, by its end
-	otherAt   moment           // of the first other record since the mark
-	otherHeld moment           // the same of the snapshot in flight
-	tooHeld   bool             // the bound of held records was reported
-	quietFrom time.Time        // when the last batch came
-	batch     stream.Batch     // what is being consumed, from record at on
-	at        int
-	consuming bool
-	stopped   bool
+	held        *snapshot
+	sinceMark   int
+	since       map[int64]moment // of the first record of each window not yet durable, by its end
+	newestSince int64            // the end looked up last in since
+	otherAt     moment           // of the first other record since the mark
+	otherHeld   moment           // the same of the snapshot in flight
+	tooHeld     bool             // the bound of held records was reported
+	quietFrom   time.Time        // when the last batch came
+	batch       stream.Batch     // what is being consumed, from record at on
+	at          int
+	consuming   bool
+	stopped     bool
 
 	requests chan func()
 	stop     chan struct{}
@@ -223,8 +224,11 @@ func (t *task) event(rec *stream.Record, d *job.Decoded, fresh bool) {
 	if d.Record.HasValue && (verdict == window.Accepted || verdict == window.Replayed) {
 		end := window.Start(d.Record.Time, t.size) + t.size
 		t.ledger.Window(rec.Offset, end)
-		if _, ok := t.since[end]; !ok {
-			t.since[end] = t.read(rec)
+		if end != t.newestSince {
+			if _, ok := t.since[end]; !ok {
+				t.since[end] = t.read(rec)
+			}
+			t.newestSince = end // most records follow one of the same window
 		}
 		return
 	}
