@@ -12,24 +12,26 @@ import (
 // consumers have clients of their own.
 type Log struct {
 	opts   Options
-	client *kgo.Client // asks, and writes single messages
+	client *kgo.Client // asks, fetches, and writes single messages
 	admin  *kadm.Client
 	log    *slog.Logger
 
 	closing sync.Once
+
+	appending sync.Mutex
+	appender  *kgo.Client // writes in transactions; nil until it is needed
 }
 
-// Close releases the connections. Idempotent.
+// Close releases the connections, once an append on its way has ended.
+// Idempotent.
 func (l *Log) Close() error {
-	l.closing.Do(l.client.Close)
+	l.closing.Do(func() {
+		l.client.Close()
+		l.appending.Lock()
+		defer l.appending.Unlock()
+		if l.appender != nil {
+			l.appender.Close()
+		}
+	})
 	return nil
-}
-
-// producing are the options of the clients that write: partitions are chosen by
-// the caller, and every replica in sync acknowledges.
-func producing() []kgo.Opt {
-	return []kgo.Opt{
-		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RequiredAcks(kgo.AllISRAcks()),
-	}
 }

@@ -1,0 +1,212 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/peil-stream/peil/internal/stream"
+)
+
+const (
+	// messageBytesMax bounds key, value and headers of one message. With what
+	// the format adds, the client and the brokers by default take no more.
+	messageBytesMax = 1_000_012
+	// transactionTimeout is after how long the brokers abort a transaction that
+	// nobody ends.
+	transactionTimeout = 30 * time.Second
+	// produceTimeout ends the waiting for acknowledgements while there is time
+	// left to abort.
+	produceTimeout = 25 * time.Second
+	// endTimeout bounds the end of a transaction, which goes on when the caller
+	// has given up: broken off, its outcome would be unknown.
+	endTimeout = 10 * time.Second
+	// abortTimeout bounds what is done for readers only: an abort that is not
+	// heard happens by itself, but holds them until then.
+	abortTimeout = 5 * time.Second
+)
+
+// producing are the options of the clients that write.
+func producing() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.RecordPartitioner(partitioner()),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.ProducerLinger(0), // whoever writes has all messages and waits for the answer
+	}
+}
+
+// transactional makes a client for the transactions of an id. The caller closes
+// it.
+func (o Options) transactional(id string) (*kgo.Client, error) {
+	return o.client(append(producing(), kgo.TransactionalID(id), kgo.TransactionTimeout(transactionTimeout))...)
+}
+
+// Append writes one message as it is, and more of them in a transaction of a
+// client that is made at the first such call.
+func (l *Log) Append(ctx context.Context, msgs ...stream.Message) error {
+	if len(msgs) == 0 {
+		return nil
+	}
+	if err := checkSizes(msgs); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	records := make([]kgo.Record, len(msgs))
+	for i := range msgs {
+		fill(&records[i], &msgs[i])
+	}
+	var err error
+	if len(records) == 1 {
+		err = l.appendOne(ctx, &records[0])
+	} else {
+		err = l.appendAll(ctx, records)
+	}
+	if err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	return nil
+}
+
+// appendOne gives up waiting when ctx is done; the message may be written
+// afterwards.
+func (l *Log) appendOne(ctx context.Context, r *kgo.Record) error {
+	waiting, cancel := context.WithTimeout(ctx, produceTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	l.client.Produce(waiting, r, func(_ *kgo.Record, err error) { done <- err })
+	var err error
+	select {
+	case err = <-done:
+	case <-waiting.Done():
+		err = fmt.Errorf("message may be written yet: %w", waiting.Err())
+	}
+	return classify(ctx, err)
+}
+
+func (l *Log) appendAll(ctx context.Context, records []kgo.Record) error {
+	l.appending.Lock()
+	defer l.appending.Unlock()
+	if l.appender == nil {
+		client, err := l.opts.transactional(l.opts.ClientID + ".append." + rand.Text())
+		if err != nil {
+			return err
+		}
+		l.appender = client
+	}
+	if err := transact(ctx, l.appender, records); err != nil {
+		l.appender.Close()
+		l.appender = nil
+		return err
+	}
+	return nil
+}
+
+// checkSizes refuses messages that no log takes, before anything is written.
+func checkSizes(msgs []stream.Message) error {
+	for i, m := range msgs {
+		size := len(m.Key) + len(m.Value)
+		for _, h := range m.Headers {
+			size += len(h.Key) + len(h.Value)
+		}
+		if size > messageBytesMax {
+			return fmt.Errorf("message %d: %w: %d bytes, the limit is %d", i, stream.ErrTooLarge, size, messageBytesMax)
+		}
+	}
+	return nil
+}
+
+// fill makes a record of a message without copying.
+func fill(r *kgo.Record, m *stream.Message) {
+	r.Topic, r.Partition, r.Key, r.Value = m.Topic, m.Partition, m.Key, m.Value
+	if m.Timestamp != 0 {
+		r.Timestamp = time.UnixMilli(m.Timestamp)
+	}
+	if len(m.Headers) > 0 {
+		r.Headers = make([]kgo.RecordHeader, len(m.Headers))
+		for i, h := range m.Headers {
+			r.Headers[i] = kgo.RecordHeader(h)
+		}
+	}
+}
+
+// transact writes the records, all or none, in order within each partition.
+// [stream.ErrFenced]: another client has opened the transactional id. After any
+// other error the outcome may be unknown. After an error the client is good for
+// nothing but to be closed.
+func transact(ctx context.Context, client *kgo.Client, records []kgo.Record) error {
+	began := time.Now()
+	if err := client.BeginTransaction(); err != nil {
+		return fmt.Errorf("begin transaction: %w", ended(ctx, err, began))
+	}
+	if err := produce(ctx, client, records); err != nil {
+		abort(ctx, client)
+		return ended(ctx, err, began)
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := client.EndTransaction(ending, kgo.TryCommit); err != nil {
+		return fmt.Errorf("commit transaction, perhaps without effect: %w", ended(ctx, err, began))
+	}
+	return nil
+}
+
+// produce writes the records and waits until they are acknowledged.
+func produce(ctx context.Context, client *kgo.Client, records []kgo.Record) error {
+	waiting, cancel := context.WithTimeout(ctx, produceTimeout)
+	defer cancel()
+	var first atomic.Pointer[failure]
+	promise := func(r *kgo.Record, err error) {
+		if err != nil {
+			first.CompareAndSwap(nil, &failure{r, err})
+		}
+	}
+	for i := range records {
+		if first.Load() != nil {
+			break
+		}
+		client.Produce(waiting, &records[i], promise) // blocks while too much is on its way
+	}
+	err := client.Flush(waiting)
+	f := first.Load()
+	if f == nil {
+		return err
+	}
+	for i := range records {
+		if &records[i] == f.record {
+			return fmt.Errorf("message %d to %s/%d: %w", i, f.record.Topic, f.record.Partition, f.err)
+		}
+	}
+	return f.err
+}
+
+// failure is the first error of a run of records.
+type failure struct {
+	record *kgo.Record
+	err    error
+}
+
+// abort ends a transaction that must have no effect. Nothing is decided by its
+// answers: a transaction that is not ended is aborted by the next client of its
+// id, or by its timeout.
+func abort(ctx context.Context, client *kgo.Client) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	_ = client.AbortBufferedRecords(ctx)
+	_ = client.EndTransaction(ctx, kgo.TryAbort)
+}
+
+// ended gives the error of a transaction its kind. The codes of a client that
+// was fenced also come when the brokers aborted a transaction that took too
+// long; within its timeout they can mean only one thing.
+func ended(ctx context.Context, err error, began time.Time) error {
+	over := errors.Is(err, kerr.InvalidProducerEpoch) || errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidTxnState)
+	if over && time.Since(began) < transactionTimeout {
+		return fmt.Errorf("%w: %w", stream.ErrFenced, err)
+	}
+	return classify(ctx, err)
+}
