@@ -96,6 +96,10 @@ func (l *Log) appendAll(ctx context.Context, records []kgo.Record) error {
 		if err != nil {
 			return err
 		}
+		if _, _, err := client.ProducerID(ctx); err != nil { // to begin would not heed ctx
+			client.Close()
+			return classify(ctx, err)
+		}
 		l.appender = client
 	}
 	if err := transact(ctx, l.appender, records); err != nil {

@@ -23,9 +23,6 @@ import (
 const (
 	// openTimeout bounds the question whether any broker answers.
 	openTimeout = 10 * time.Second
-	// requestTimeout bounds how long one request is tried again. Whoever waits
-	// for the log has a back-off of its own, and a transaction lives for 30 s.
-	requestTimeout = 10 * time.Second
 	// fetchWait is how long a broker may sit on a fetch without records. A
 	// partition that was paused waits for the fetch in flight.
 	fetchWait = 300 * time.Millisecond
@@ -61,6 +58,9 @@ func newLog(o Options) (*Log, error) {
 	if o.RevokeTimeout == 0 {
 		o.RevokeTimeout = 12 * time.Second
 	}
+	if o.RequestTimeout == 0 {
+		o.RequestTimeout = 10 * time.Second
+	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -81,7 +81,7 @@ func (o Options) client(extra ...kgo.Opt) (*kgo.Client, error) {
 		kgo.ClientID(o.ClientID),
 		kgo.WithLogger(logger{log: o.Logger}),
 		kgo.MetadataMinAge(metadataAge),
-		kgo.RetryTimeout(requestTimeout),
+		kgo.RetryTimeout(o.RequestTimeout),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()),

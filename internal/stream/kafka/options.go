@@ -26,6 +26,10 @@ type Options struct {
 	SessionTimeout time.Duration
 	// RevokeTimeout bounds Revoked. Defaults to 12 s.
 	RevokeTimeout time.Duration
+	// RequestTimeout is how long a request that is not answered is tried again.
+	// Defaults to 10 s: whoever waits for the log has a back-off of its own, and
+	// the brokers abort a transaction after 30 s.
+	RequestTimeout time.Duration
 	// Logger; nil discards.
 	Logger *slog.Logger
 }

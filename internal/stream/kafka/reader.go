@@ -36,7 +36,7 @@ func (l *Log) Read(ctx context.Context, p stream.Partition, from, to int64) iter
 		if from >= end {
 			return
 		}
-		for r, err := range l.scan(ctx, p, from, end, requestTimeout) {
+		for r, err := range l.scan(ctx, p, from, end, l.opts.RequestTimeout) {
 			if err != nil {
 				yield(stream.Record{}, fmt.Errorf("read %s from %d: %w", p, from, err))
 				return

@@ -122,7 +122,6 @@ func (l *Log) offsets(ctx context.Context, ps []stream.Partition, timestamp int6
 func offsetsRequest(ps []stream.Partition, timestamp int64, isolation int8) *kmsg.ListOffsetsRequest {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.IsolationLevel = isolation
-	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
 	at := make(map[string]int) // index of each topic
 	for _, p := range ps {
 		i, ok := at[p.Topic]
@@ -196,7 +195,7 @@ func (l *Log) create(ctx context.Context, req *kmsg.CreateTopicsRequest) error {
 	if len(req.Topics) == 0 {
 		return nil
 	}
-	req.TimeoutMillis = int32(requestTimeout.Milliseconds())
+	req.TimeoutMillis = int32(l.opts.RequestTimeout.Milliseconds()) //nolint:gosec // seconds
 	resp, err := req.RequestWith(ctx, l.client)
 	if err != nil {
 		return fmt.Errorf("create topics: %w", classify(ctx, err))
@@ -218,7 +217,7 @@ func (l *Log) create(ctx context.Context, req *kmsg.CreateTopicsRequest) error {
 // awaitLeaders returns once every partition of the topics has a leader, so that
 // what is asked next does not fail.
 func (l *Log) awaitLeaders(ctx context.Context, names []string) error {
-	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
+	waiting, cancel := context.WithTimeout(ctx, l.opts.RequestTimeout)
 	defer cancel()
 	for {
 		found, err := l.admin.ListTopics(waiting, names...)

@@ -1,0 +1,156 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/peil-stream/peil/internal/stream"
+	"github.com/peil-stream/peil/internal/stream/streamtest"
+)
+
+// shortRequest is the patience of tests in which the network is down.
+const shortRequest = time.Second
+
+// features of a log on Kafka: topics are stamped by the brokers.
+func features() streamtest.Features {
+	return streamtest.Features{Trim: true, Delete: true, Gaps: true, LostAnswers: true}
+}
+
+// harness is a log on brokers.
+type harness struct {
+	streamtest.Harness
+
+	opts Options
+	net  *network
+	log  *Log
+}
+
+// lossyLog mends the network when the next publisher is opened.
+type lossyLog struct {
+	*Log
+
+	net *network
+}
+
+func (l lossyLog) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (stream.Publisher, error) {
+	l.net.mend()
+	return l.Log.OpenPublisher(ctx, spec)
+}
+
+// fakeBrokers starts brokers in memory.
+func fakeBrokers(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+// openHarness opens a log on the brokers, whose names nobody else uses.
+func openHarness(t testing.TB, brokers ...string) *harness {
+	t.Helper()
+	h := &harness{net: new(network)}
+	h.opts = Options{Brokers: brokers, Dial: h.net.Dial, RequestTimeout: shortRequest, SessionTimeout: 6 * time.Second}
+	h.Prefix = rand.Text()[:8] + "."
+	if _, err := h.reopen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(h.log.Close(), h.log.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	h.Reopen = h.reopen
+	h.Trim = h.trim
+	h.Delete = h.remove
+	h.Gap = h.gap
+	h.LoseAnswer = func(afterEffect bool) {
+		if afterEffect {
+			h.net.loseNext(loseAnswer)
+		} else {
+			h.net.loseNext(loseRequest)
+		}
+	}
+	return h
+}
+
+func (h *harness) reopen(ctx context.Context) (stream.Log, error) {
+	if h.log != nil {
+		if err := h.log.Close(); err != nil {
+			return nil, err
+		}
+	}
+	l, err := Open(ctx, h.opts)
+	if err != nil {
+		return nil, err
+	}
+	h.log = l
+	h.Log = lossyLog{l, h.net}
+	return h.Log, nil
+}
+
+func (h *harness) trim(ctx context.Context, p stream.Partition, before int64) error {
+	b, err := stream.BoundsOf(ctx, h.log, p)
+	if err != nil || before <= b.Start {
+		return err
+	}
+	offsets := make(kadm.Offsets)
+	offsets.AddOffset(p.Topic, p.Index, before, -1)
+	resps, err := h.log.admin.DeleteRecords(ctx, offsets)
+	return errors.Join(err, resps.Error())
+}
+
+// remove deletes a topic and waits until the brokers say so.
+func (h *harness) remove(ctx context.Context, topic string) error {
+	resp, err := h.log.admin.DeleteTopic(ctx, topic)
+	if err := errors.Join(err, resp.Err); err != nil {
+		return err
+	}
+	for {
+		_, err := h.log.Describe(ctx, topic)
+		if errors.Is(err, stream.ErrNoTopic) {
+			return nil
+		}
+		if err := errors.Join(err, pause(ctx, 10*time.Millisecond)); err != nil {
+			return fmt.Errorf("wait for the end of %s: %w", topic, err)
+		}
+	}
+}
+
+// gap aborts a transaction.
+func (h *harness) gap(ctx context.Context, p stream.Partition) error {
+	client, err := h.openTransaction(ctx, h.Prefix+rand.Text(), p)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.EndTransaction(ctx, kgo.TryAbort)
+}
+
+// openTransaction begins a transaction of an id and writes a record in it.
+func (h *harness) openTransaction(ctx context.Context, id string, p stream.Partition) (*kgo.Client, error) {
+	client, err := h.log.opts.transactional(id)
+	if err != nil {
+		return nil, err
+	}
+	err = client.BeginTransaction()
+	if err == nil {
+		err = produce(ctx, client, []kgo.Record{{Topic: p.Topic, Partition: p.Index, Value: []byte("never committed")}})
+	}
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
