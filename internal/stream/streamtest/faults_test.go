@@ -121,6 +121,18 @@ func publishReopened(ctx context.Context, p *mutantPublisher, msgs []stream.Mess
 	return err
 }
 
+func publishUncancelled(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
+	return errors.Join(p.Publisher.Publish(context.WithoutCancel(ctx), msgs, changes), ctx.Err())
+}
+
+func publishBounded(ctx context.Context, p *mutantPublisher, msgs []stream.Message, changes []stream.Change) error {
+	return p.Publisher.Publish(ctx, msgs, changes[:min(len(changes), 9_999)])
+}
+
+func dieAfterwards(ctx context.Context, l stream.Log, p stream.Partition) error {
+	return l.Append(ctx, stream.Message{Topic: p.Topic, Partition: p.Index, Value: []byte("undead")})
+}
+
 func readNullAsEmpty(seq iter.Seq2[stream.Record, error]) iter.Seq2[stream.Record, error] {
 	return func(yield func(stream.Record, error) bool) {
 		for r, err := range seq {

@@ -30,6 +30,8 @@ type mutant struct {
 	handler  func(l stream.Log, h stream.Handler) stream.Handler
 	run      func(err error) error
 	sub      func(*stream.Subscription)
+	id       func(string) string
+	die      func(ctx context.Context, l stream.Log, p stream.Partition) error
 }
 
 func (m *mutant) Append(ctx context.Context, msgs ...stream.Message) error {
@@ -66,6 +68,9 @@ func (m *mutant) Describe(ctx context.Context, names ...string) ([]stream.Topic,
 }
 
 func (m *mutant) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (stream.Publisher, error) {
+	if m.id != nil {
+		spec.ID = m.id(spec.ID)
+	}
 	p, err := m.Log.OpenPublisher(ctx, spec)
 	if err != nil || m.publish == nil {
 		return p, err
@@ -174,7 +179,7 @@ func mutants() map[string]struct {
 		},
 		"I2: a publish is written one by one": {
 			func() *mutant { return &mutant{publish: publishOneByOne} },
-			[]string{"publish/refused whole", "publish/seen whole"},
+			[]string{"publish/refused whole", "publish/seen whole", "publisher/failed"},
 		},
 		"I1: records of an append are turned round": {
 			func() *mutant { return &mutant{append: appendReversed} },
@@ -182,19 +187,19 @@ func mutants() map[string]struct {
 		},
 		"I3: memory is written before the messages": {
 			func() *mutant { return &mutant{publish: publishMemoryFirst} },
-			[]string{"publish/refused whole", "publish/answer lost before"},
+			[]string{"publish/refused whole", "publish/answer lost before", "publisher/published again", "publisher/failed"},
 		},
 		"I3: messages are written before the memory": {
 			func() *mutant { return &mutant{publish: publishMessagesFirst} },
-			[]string{"publish/answer lost before"},
+			[]string{"publish/answer lost before", "publisher/published again"},
 		},
 		"I3: an older publisher is not fenced": {
 			func() *mutant { return &mutant{publish: publishUnfenced} },
-			[]string{"publish/fencing"},
+			[]string{"publish/fencing", "publisher/taken over at once"},
 		},
 		"I3: a fenced publish says so and works": {
 			func() *mutant { return &mutant{publish: publishThenFenced} },
-			[]string{"publish/fencing"},
+			[]string{"publish/fencing", "publisher/taken over at once"},
 		},
 		"I3: deletes are forgotten": {
 			func() *mutant { return &mutant{publish: publishWithoutDeletes} },
@@ -203,6 +208,24 @@ func mutants() map[string]struct {
 		"I3: a publisher lives on after an error": {
 			func() *mutant { return &mutant{publish: publishReopened} },
 			[]string{"publish/refused whole", "publish/answer lost before", "publish/answer lost after"},
+		},
+		"I3: a publish that was given up takes effect": {
+			func() *mutant { return &mutant{publish: publishUncancelled} },
+			[]string{"publisher/cancelled"},
+		},
+		"I3: what a dead publisher wrote is seen": {
+			func() *mutant { return &mutant{die: dieAfterwards} },
+			[]string{"publisher/dead in the middle"},
+		},
+		"I3: ids are told apart by their first part": {
+			func() *mutant {
+				return &mutant{id: func(id string) string { first, _, _ := strings.Cut(id, ":"); return first }}
+			},
+			[]string{"publisher/names alike"},
+		},
+		"I3: memory has a bound": {
+			func() *mutant { return &mutant{publish: publishBounded} },
+			[]string{"publisher/much memory"},
 		},
 		"I4: a start outside of the log is moved into it": {
 			func() *mutant { return &mutant{handler: resetSilently} },
@@ -328,7 +351,7 @@ func TestFeaturesLeaveOut(t *testing.T) {
 }
 
 func features() streamtest.Features {
-	return streamtest.Features{BroughtTimestamps: true, Trim: true, Delete: true, Gaps: true, LostAnswers: true}
+	return streamtest.Features{BroughtTimestamps: true, Trim: true, Delete: true, Gaps: true, LostAnswers: true, Deaths: true}
 }
 
 // The bound of a check: long for a sound log on a busy machine, short for what
@@ -364,6 +387,12 @@ func runMutant(t *testing.T, c streamtest.Check, m *mutant, timeout time.Duratio
 		Trim:   func(ctx context.Context, p stream.Partition, before int64) error { return b.log.Trim(ctx, p, before) },
 		Delete: func(ctx context.Context, topic string) error { return b.log.Delete(ctx, topic) },
 		Gap:    b.gap,
+		Die: func(ctx context.Context, _ string, p stream.Partition) error {
+			if m.die != nil {
+				return m.die(ctx, b.log, p)
+			}
+			return nil // the file rolls back what a dead process had written
+		},
 		LoseAnswer: func(afterEffect bool) {
 			b.lose = func(commit func() error) error {
 				if !afterEffect {

@@ -16,6 +16,7 @@ func readChecks() []Check {
 		{Name: "read/stopped early", Run: readStopped},
 		{Name: "read/trimmed", Run: readTrimmed, needs: needsTrim},
 		{Name: "read/gaps", Run: readGaps, needs: needsGaps},
+		{Name: "read/gaps alone", Run: readGapsAlone, needs: needsGaps},
 	}
 }
 
@@ -193,7 +194,8 @@ func readGaps(ctx context.Context, h *Harness) error {
 	}
 	p := stream.Partition{Topic: topic}
 	var ends []int64
-	for _, v := range []string{"a", "b"} {
+	seen := []string{"a", "b"}
+	for i, v := range seen {
 		if err := h.Log.Append(ctx, texts(topic, 0, v)...); err != nil {
 			return fmt.Errorf("append: %w", err)
 		}
@@ -205,6 +207,10 @@ func readGaps(ctx context.Context, h *Harness) error {
 			return fmt.Errorf("bounds: %w", err)
 		}
 		ends = append(ends, b.End)
+		// A gap at the end is not waited for.
+		if err := holds(ctx, h.Log, p, seen[:i+1]...); err != nil {
+			return err
+		}
 	}
 	if err := h.Log.Append(ctx, texts(topic, 0, "c")...); err != nil {
 		return fmt.Errorf("append: %w", err)
@@ -227,4 +233,23 @@ func readGaps(ctx context.Context, h *Harness) error {
 		return fmt.Errorf("read from inside of a gap: %w", err)
 	}
 	return same("from inside of a gap", values(got), []string{"b", "c"})
+}
+
+// readGapsAlone reads where there are offsets and no record.
+func readGapsAlone(ctx context.Context, h *Harness) error {
+	topic, err := h.topic(ctx, "t", 1)
+	if err != nil {
+		return err
+	}
+	p := stream.Partition{Topic: topic}
+	for range 3 {
+		if err := h.Gap(ctx, p); err != nil {
+			return fmt.Errorf("gap: %w", err)
+		}
+	}
+	b, err := stream.BoundsOf(ctx, h.Log, p)
+	if err != nil || b.End <= b.Start {
+		return fmt.Errorf("bounds = %+v, %w, want offsets", b, orNone(err))
+	}
+	return errors.Join(holds(ctx, h.Log, p), seenByAll(ctx, h, p))
 }

@@ -27,6 +27,8 @@ type Features struct {
 	Gaps bool
 	// LostAnswers: the harness can lose the answer of a commit.
 	LostAnswers bool
+	// Deaths: the harness can leave a publish in the middle.
+	Deaths bool
 	// Timeout bounds one check. Defaults to 30 s.
 	Timeout time.Duration
 }
@@ -52,6 +54,9 @@ type Harness struct {
 	// LoseAnswer makes the commit of the next Publish fail, before or after it
 	// took effect (Features.LostAnswers).
 	LoseAnswer func(afterEffect bool)
+	// Die opens a publisher id, publishes a record to p, and dies before that has
+	// taken effect, without a word to anybody (Features.Deaths).
+	Die func(ctx context.Context, id string, p stream.Partition) error
 }
 
 // Check is one check of the suite.
@@ -66,7 +71,7 @@ type Check struct {
 // Checks returns the checks that an adapter with these features must pass.
 func Checks(f Features) []Check {
 	var checks []Check
-	for _, group := range [][]Check{topicChecks(), appendChecks(), readChecks(), publishChecks(), consumeChecks(), memberChecks()} {
+	for _, group := range [][]Check{topicChecks(), appendChecks(), readChecks(), publishChecks(), publisherChecks(), consumeChecks(), memberChecks()} {
 		for _, c := range group {
 			if c.needs == nil || c.needs(f) {
 				checks = append(checks, c)
@@ -99,6 +104,7 @@ func needsTrim(f Features) bool        { return f.Trim }
 func needsDelete(f Features) bool      { return f.Delete }
 func needsGaps(f Features) bool        { return f.Gaps }
 func needsLostAnswers(f Features) bool { return f.LostAnswers }
+func needsDeaths(f Features) bool      { return f.Deaths }
 func needsBrought(f Features) bool     { return f.BroughtTimestamps }
 
 // name is a name of this harness alone.
