@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +32,10 @@ const (
 	// abortTimeout bounds what is done for readers only: an abort that is not
 	// heard happens by itself, but holds them until then.
 	abortTimeout = 5 * time.Second
+	// readableTimeout bounds the wait for records to become readable, which they
+	// commonly are after a few milliseconds.
+	readableTimeout = 2 * time.Second
+	readablePause   = 2 * time.Millisecond
 )
 
 // producing are the options of the clients that write.
@@ -102,7 +108,7 @@ func (l *Log) appendAll(ctx context.Context, records []kgo.Record) error {
 		}
 		l.appender = client
 	}
-	if err := transact(ctx, l.appender, records); err != nil {
+	if err := l.transact(ctx, l.appender, records); err != nil {
 		l.appender.Close()
 		l.appender = nil
 		return err
@@ -142,7 +148,7 @@ func fill(r *kgo.Record, m *stream.Message) {
 // [stream.ErrFenced]: another client has opened the transactional id. After any
 // other error the outcome may be unknown. After an error the client is good for
 // nothing but to be closed.
-func transact(ctx context.Context, client *kgo.Client, records []kgo.Record) error {
+func (l *Log) transact(ctx context.Context, client *kgo.Client, records []kgo.Record) error {
 	began := time.Now()
 	if err := client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin transaction: %w", ended(ctx, err, began))
@@ -156,7 +162,32 @@ func transact(ctx context.Context, client *kgo.Client, records []kgo.Record) err
 	if err := client.EndTransaction(ending, kgo.TryCommit); err != nil {
 		return fmt.Errorf("commit transaction, perhaps without effect: %w", ended(ctx, err, began))
 	}
+	l.awaitReadable(ctx, records)
 	return nil
+}
+
+// awaitReadable waits until committed records can be read: the brokers answer a
+// commit when it is decided, and tell the partitions afterwards. It gives up
+// after a while, for another transaction may hold readers before the records.
+func (l *Log) awaitReadable(ctx context.Context, records []kgo.Record) {
+	ctx, cancel := context.WithTimeout(ctx, readableTimeout)
+	defer cancel()
+	last := make(map[stream.Partition]int64)
+	for i := range records {
+		r := &records[i]
+		p := stream.Partition{Topic: r.Topic, Index: r.Partition}
+		last[p] = max(last[p], r.Offset)
+	}
+	for {
+		ends, err := l.offsets(ctx, slices.Collect(maps.Keys(last)), askEnd, committed)
+		if err != nil {
+			return
+		}
+		maps.DeleteFunc(last, func(p stream.Partition, offset int64) bool { return ends[p] > offset })
+		if len(last) == 0 || pause(ctx, readablePause) != nil {
+			return
+		}
+	}
 }
 
 // produce writes the records and waits until they are acknowledged.

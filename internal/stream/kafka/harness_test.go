@@ -21,7 +21,7 @@ const shortRequest = time.Second
 
 // features of a log on Kafka: topics are stamped by the brokers.
 func features() streamtest.Features {
-	return streamtest.Features{Trim: true, Delete: true, Gaps: true, LostAnswers: true}
+	return streamtest.Features{Trim: true, Delete: true, Gaps: true, LostAnswers: true, Deaths: true}
 }
 
 // harness is a log on brokers.
@@ -74,6 +74,7 @@ func openHarness(t testing.TB, brokers ...string) *harness {
 	h.Trim = h.trim
 	h.Delete = h.remove
 	h.Gap = h.gap
+	h.Die = h.die
 	h.LoseAnswer = func(afterEffect bool) {
 		if afterEffect {
 			h.net.loseNext(loseAnswer)
@@ -137,6 +138,16 @@ func (h *harness) gap(ctx context.Context, p stream.Partition) error {
 	return client.EndTransaction(ctx, kgo.TryAbort)
 }
 
+// die leaves a transaction open: a client that is closed does not end it.
+func (h *harness) die(ctx context.Context, id string, p stream.Partition) error {
+	client, err := h.openTransaction(ctx, id, p)
+	if err != nil {
+		return err
+	}
+	client.Close()
+	return nil
+}
+
 // openTransaction begins a transaction of an id and writes a record in it.
 func (h *harness) openTransaction(ctx context.Context, id string, p stream.Partition) (*kgo.Client, error) {
 	client, err := h.log.opts.transactional(id)
@@ -153,4 +164,3 @@ func (h *harness) openTransaction(ctx context.Context, id string, p stream.Parti
 	}
 	return client, nil
 }
-

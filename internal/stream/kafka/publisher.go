@@ -40,6 +40,7 @@ func (l *Log) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (str
 
 func (l *Log) openPublisher(ctx context.Context, spec stream.PublisherSpec) (*publisher, error) {
 	p := &publisher{
+		log:    l,
 		id:     spec.ID,
 		topic:  spec.Topic + memorySuffix,
 		prefix: fmt.Sprintf("%d:%s:", len(spec.ID), spec.ID),
@@ -63,7 +64,7 @@ func (l *Log) openPublisher(ctx context.Context, spec stream.PublisherSpec) (*pu
 	if _, _, err = client.ProducerID(ctx); err != nil {
 		err = fmt.Errorf("fence: %w", classify(ctx, err))
 	} else {
-		err = p.load(ctx, l)
+		err = p.load(ctx)
 	}
 	if err != nil {
 		client.Close()
@@ -73,6 +74,7 @@ func (l *Log) openPublisher(ctx context.Context, spec stream.PublisherSpec) (*pu
 }
 
 type publisher struct {
+	log    *Log
 	id     string
 	topic  string // of the memory
 	prefix string // of this id's keys in it; the length keeps ids apart
@@ -83,13 +85,13 @@ type publisher struct {
 
 // load reads the memory. The end to read to is the high watermark: another
 // publisher's open transaction may lie before what this id has committed.
-func (p *publisher) load(ctx context.Context, l *Log) error {
+func (p *publisher) load(ctx context.Context) error {
 	at := stream.Partition{Topic: p.topic}
-	b, err := stream.BoundsOf(ctx, l, at)
+	b, err := stream.BoundsOf(ctx, p.log, at)
 	if err != nil {
 		return fmt.Errorf("load memory: %w", err)
 	}
-	for r, err := range l.scan(ctx, at, b.Start, b.End, memoryPatience) {
+	for r, err := range p.log.scan(ctx, at, b.Start, b.End, memoryPatience) {
 		if err != nil {
 			return fmt.Errorf("load memory from %s: %w", at, err)
 		}
@@ -131,7 +133,7 @@ func (p *publisher) Publish(ctx context.Context, msgs []stream.Message, changes 
 	}
 	err := checkSizes(msgs)
 	if err == nil {
-		err = transact(ctx, p.client, p.records(msgs, last))
+		err = p.log.transact(ctx, p.client, p.records(msgs, last))
 	}
 	if err != nil {
 		p.end(err)
