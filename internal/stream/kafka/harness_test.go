@@ -14,9 +14,10 @@ import (
 
 	"github.com/peil-stream/peil/internal/stream"
 	"github.com/peil-stream/peil/internal/stream/streamtest"
+	"github.com/peil-stream/peil/internal/testkit/wire"
 )
 
-// shortRequest is the patience of tests in which the network is down.
+// shortRequest is the patience of tests in which the wire is cut.
 const shortRequest = time.Second
 
 // features of a log on Kafka: topics are stamped by the brokers.
@@ -29,19 +30,19 @@ type harness struct {
 	streamtest.Harness
 
 	opts Options
-	net  *network
+	wire *wire.Wire
 	log  *Log
 }
 
-// lossyLog mends the network when the next publisher is opened.
+// lossyLog mends the wire when the next publisher is opened.
 type lossyLog struct {
 	*Log
 
-	net *network
+	wire *wire.Wire
 }
 
 func (l lossyLog) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) (stream.Publisher, error) {
-	l.net.mend()
+	l.wire.Mend()
 	return l.Log.OpenPublisher(ctx, spec)
 }
 
@@ -59,8 +60,8 @@ func fakeBrokers(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
 // openHarness opens a log on the brokers, whose names nobody else uses.
 func openHarness(t testing.TB, brokers ...string) *harness {
 	t.Helper()
-	h := &harness{net: new(network)}
-	h.opts = Options{Brokers: brokers, Dial: h.net.Dial, RequestTimeout: shortRequest, SessionTimeout: 6 * time.Second}
+	h := &harness{wire: new(wire.Wire)}
+	h.opts = Options{Brokers: brokers, Dial: h.wire.Dial, RequestTimeout: shortRequest, SessionTimeout: 6 * time.Second}
 	h.Prefix = rand.Text()[:8] + "."
 	if _, err := h.reopen(t.Context()); err != nil {
 		t.Fatal(err)
@@ -76,11 +77,11 @@ func openHarness(t testing.TB, brokers ...string) *harness {
 	h.Gap = h.gap
 	h.Die = h.die
 	h.LoseAnswer = func(afterEffect bool) {
+		when := wire.Before
 		if afterEffect {
-			h.net.loseNext(loseAnswer)
-		} else {
-			h.net.loseNext(loseRequest)
+			when = wire.After
 		}
+		h.wire.CutAt(wire.EndTxn, 1, when)
 	}
 	return h
 }
@@ -96,7 +97,7 @@ func (h *harness) reopen(ctx context.Context) (stream.Log, error) {
 		return nil, err
 	}
 	h.log = l
-	h.Log = lossyLog{l, h.net}
+	h.Log = lossyLog{l, h.wire}
 	return h.Log, nil
 }
 
