@@ -80,6 +80,7 @@ func (o Options) client(extra ...kgo.Opt) (*kgo.Client, error) {
 		kgo.SeedBrokers(o.Brokers...),
 		kgo.ClientID(o.ClientID),
 		kgo.WithLogger(logger{log: o.Logger}),
+		kgo.DisableClientMetrics(),
 		kgo.MetadataMinAge(metadataAge),
 		kgo.RetryTimeout(o.RequestTimeout),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -160,7 +161,7 @@ func kindOf(err error) error {
 // who leads, so that the same call may succeed later.
 func unavailable(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, kgo.ErrRecordRetries) {
+		errors.Is(err, net.ErrClosed) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, kgo.ErrRecordTimeout) || errors.Is(err, kgo.ErrRecordRetries) {
 		return true
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
@@ -193,5 +194,5 @@ func (l logger) Log(level kgo.LogLevel, msg string, keyvals ...any) {
 	if level <= kgo.LogLevelWarn {
 		to = slog.LevelWarn
 	}
-	l.log.Log(context.Background(), to, "kafka client: "+msg, keyvals...) // as above
+	l.log.Log(context.Background(), to, "kafka client says", append([]any{"what", msg}, keyvals...)...) // as above
 }

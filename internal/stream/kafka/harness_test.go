@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ const shortRequest = time.Second
 
 // features of a log on Kafka: topics are stamped by the brokers.
 func features() streamtest.Features {
-	return streamtest.Features{Trim: true, Delete: true, Gaps: true, LostAnswers: true, Deaths: true}
+	return streamtest.Features{Trim: true, Delete: true, Gaps: true, LostAnswers: true, Deaths: true, Members: true}
 }
 
 // harness is a log on brokers.
@@ -47,28 +48,28 @@ func (l lossyLog) OpenPublisher(ctx context.Context, spec stream.PublisherSpec) 
 }
 
 // fakeBrokers starts brokers in memory.
-func fakeBrokers(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
-	t.Helper()
+func fakeBrokers(tb testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	tb.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	tb.Cleanup(c.Close)
 	return c
 }
 
 // openHarness opens a log on the brokers, whose names nobody else uses.
-func openHarness(t testing.TB, brokers ...string) *harness {
-	t.Helper()
+func openHarness(tb testing.TB, brokers ...string) *harness {
+	tb.Helper()
 	h := &harness{wire: new(wire.Wire)}
 	h.opts = Options{Brokers: brokers, Dial: h.wire.Dial, RequestTimeout: shortRequest, SessionTimeout: 6 * time.Second}
 	h.Prefix = rand.Text()[:8] + "."
-	if _, err := h.reopen(t.Context()); err != nil {
-		t.Fatal(err)
+	if _, err := h.reopen(tb.Context()); err != nil {
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := errors.Join(h.log.Close(), h.log.Close()); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	h.Reopen = h.reopen
@@ -164,4 +165,43 @@ func (h *harness) openTransaction(ctx context.Context, id string, p stream.Parti
 		return nil, err
 	}
 	return client, nil
+}
+
+// topic makes a topic and returns its first partition.
+func (h *harness) topic(tb testing.TB, name string, partitions int32) stream.Partition {
+	tb.Helper()
+	name = h.Prefix + name
+	if err := h.log.Create(tb.Context(), stream.TopicSpec{Name: name, Partitions: partitions}); err != nil {
+		tb.Fatal(err)
+	}
+	return stream.Partition{Topic: name}
+}
+
+// publisher opens a publisher with a memory beside a topic, and closes it with
+// the test.
+func (h *harness) publisher(tb testing.TB, id, topic string) *publisher {
+	tb.Helper()
+	pub, err := h.log.OpenPublisher(tb.Context(), stream.PublisherSpec{ID: h.Prefix + id, Topic: topic})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := pub.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return pub.(*publisher)
+}
+
+// values reads a partition to its end.
+func (h *harness) values(tb testing.TB, p stream.Partition) []string {
+	tb.Helper()
+	var values []string
+	for r, err := range h.log.Read(tb.Context(), p, 0, math.MaxInt64) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		values = append(values, string(r.Value))
+	}
+	return values
 }

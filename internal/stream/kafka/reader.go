@@ -159,7 +159,7 @@ func (c *cursor) fetch(ctx context.Context) ([]*kgo.Record, error) {
 			// The broker has waited for more; what is missing is not yet decided,
 			// or a new leader has not yet learnt how far the log reaches.
 			err = fmt.Errorf("nothing readable at %d", at)
-		case kindOf(err) != stream.ErrUnavailable || ctx.Err() != nil:
+		case !errors.Is(kindOf(err), stream.ErrUnavailable) || ctx.Err() != nil:
 			return nil, classify(ctx, err)
 		default:
 			c.located = false

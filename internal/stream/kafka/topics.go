@@ -43,7 +43,7 @@ func (l *Log) Describe(ctx context.Context, names ...string) ([]stream.Topic, er
 		if err != nil {
 			return nil, fmt.Errorf("describe topic %s: %w", name, classify(ctx, err))
 		}
-		topics[i] = stream.Topic{Name: name, ID: d.ID.String(), Partitions: int32(len(d.Partitions))} //nolint:gosec // brokers count in int32
+		topics[i] = stream.Topic{Name: name, ID: d.ID.String(), Partitions: int32(len(d.Partitions))}
 	}
 	return topics, nil
 }
@@ -195,7 +195,7 @@ func (l *Log) create(ctx context.Context, req *kmsg.CreateTopicsRequest) error {
 	if len(req.Topics) == 0 {
 		return nil
 	}
-	req.TimeoutMillis = int32(l.opts.RequestTimeout.Milliseconds()) //nolint:gosec // seconds
+	req.TimeoutMillis = int32(l.opts.RequestTimeout.Milliseconds())
 	resp, err := req.RequestWith(ctx, l.client)
 	if err != nil {
 		return fmt.Errorf("create topics: %w", classify(ctx, err))
@@ -266,7 +266,7 @@ func partitioner() kgo.Partitioner {
 	return kgo.BasicConsistentPartitioner(func(string) func(*kgo.Record, int) int {
 		return func(r *kgo.Record, partitions int) int {
 			if r.Partition == stream.ByKey {
-				return int(stream.PartitionFor(r.Key, int32(partitions))) //nolint:gosec // brokers count in int32
+				return int(stream.PartitionFor(r.Key, int32(partitions)))
 			}
 			return int(r.Partition)
 		}
