@@ -87,7 +87,10 @@ func (t *task) release() {
 		delete(t.since, end)
 	}
 	if !s.empty {
-		t.written = &s.flush.To
+		// A copy: a pointer into the snapshot would keep all of it, and by its From
+		// all earlier ones.
+		written := s.flush.To
+		t.written = &written
 		last := s.flush
 		last.Segments, last.Incidents, last.State = nil, nil, sink.State{}
 		t.last = &last
