@@ -24,8 +24,9 @@ import (
 // topicPrefix begins the names of topics, groups and schemas that a run makes.
 const topicPrefix = "peil-bench-"
 
-// flushesLeast is how many flushes a whole job has at least.
-const flushesLeast = 10
+// flushesAim is how many flushes a whole job has at least, as far as records go.
+// While one is being written reading goes on, so there may be half as many.
+const flushesAim = 20
 
 // ErrTopic: the topic that was named cannot be used.
 var ErrTopic = errors.New("cannot use the topic")
@@ -154,7 +155,7 @@ func codec(name string) (kgo.CompressionCodec, error) {
 // flushRecords is the product's default, or less, so that there are enough flushes.
 func (r *run) flushRecords() int {
 	preset := config.Config{}.WithDefaults().Flush.Records
-	return int(max(1, min(int64(preset), r.Shape.Records/flushesLeast)))
+	return int(max(1, min(int64(preset), r.Shape.Records/flushesAim)))
 }
 
 // prepare sees to it that the topic holds the records, and computes what must come

@@ -32,6 +32,8 @@ func commands() []constructor {
 		newServeCommand,
 		newVerifyCommand,
 		newStatusCommand,
+		newBenchCommand,
+		newBenchStageCommand,
 		newConfigCommand,
 		newVersionCommand,
 		newCompletionCommand,
