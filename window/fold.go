@@ -63,7 +63,7 @@ func (f *folder) encode(in *interner, log []entry) (data []byte, free []entry) {
 
 // trim gives back scratch memory that only a peak needs.
 func (f *folder) trim() {
-	if entryBytes*cap(f.spare)+4*cap(f.values)+cap(f.buf) > spareBytes {
+	if entryBytes*cap(f.spare)+4*cap(f.values)+cap(f.buf) > scratchBytes {
 		*f = folder{}
 	}
 }

@@ -12,6 +12,7 @@ import (
 const (
 	spareWindows = 2
 	spareBytes   = 16 << 20
+	scratchBytes = 2 << 20
 )
 
 // Partition is the open windows of one partition. [NewPartition] makes one.
