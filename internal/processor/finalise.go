@@ -16,6 +16,10 @@ import (
 // segmentMax bounds a segment after decompression; a larger one is damaged.
 const segmentMax = 256 << 20
 
+// zstdWindow is how far back the compressor looks. A segment is seldom larger, and
+// the default costs 8 MB.
+const zstdWindow = 512 << 10
+
 // codec compresses segments. Safe for concurrent use.
 type codec struct {
 	enc *zstd.Encoder
@@ -23,7 +27,7 @@ type codec struct {
 }
 
 func newCodec() (*codec, error) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(zstdWindow))
 	if err != nil {
 		return nil, fmt.Errorf("make the compressor: %w", err)
 	}
