@@ -37,7 +37,7 @@ func Jobs(c Config) job.Factory {
 		if !c.Windowed(topic) {
 			return &positions{marker: m, newest: map[string]*sink.Vehicle{}}, false
 		}
-		return &arrivals{marker: m, newest: map[tripKey]*tripRow{}, group: make([]window.Cell, 0, 3)}, true
+		return &arrivals{marker: m, newest: map[string]*tripRow{}, group: make([]window.Cell, 0, 3)}, true
 	}
 }
 
@@ -101,7 +101,8 @@ type arrivals struct {
 	marker
 	rec    event.Prediction
 	group  []window.Cell
-	newest map[tripKey]*tripRow
+	newest map[string]*tripRow // by trip and start date
+	key    []byte
 }
 
 func (a *arrivals) Decode(rec *stream.Record, out *job.Decoded) {

@@ -2,6 +2,7 @@ package transit_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -173,16 +174,37 @@ func TestTheNewestRowOfATripIsTheNextStop(t *testing.T) {
 	}
 }
 
-func TestAStatusKeepsNoRowAndTakeBeginsAnew(t *testing.T) {
+func TestAStatusKeepsNoRow(t *testing.T) {
 	t.Parallel()
-	j := arrivals(t)
-	if s := feed(j, `{"feed":"nl","trip_id":"nl:t","status":"skipped","timestamp":"2026-09-21T14:10:00Z"}`); len(s.Trips) != 0 {
+	if s := feed(arrivals(t), `{"feed":"nl","trip_id":"nl:t","status":"skipped","timestamp":"2026-09-21T14:10:00Z"}`); len(s.Trips) != 0 {
 		t.Fatalf("rows %+v of a status", s.Trips)
 	}
+}
+
+// TestTakeHandsOverWhatIsNewer: of what was handed over only a newer row comes
+// again, and what the taker has does not change any more.
+func TestTakeHandsOverWhatIsNewer(t *testing.T) {
+	t.Parallel()
+	j := arrivals(t)
+	sequences := func(s sink.State) (all []int64) {
+		for _, r := range s.Trips {
+			all = append(all, *r.StopSequence)
+		}
+		return all
+	}
 	first := feed(j, prediction("10:00", 5, 1, "11:00"))
-	second := feed(j, prediction("09:00", 4, 2, "11:00"))
-	if len(first.Trips) != 1 || len(second.Trips) != 1 || *first.Trips[0].StopSequence != 5 || *second.Trips[0].StopSequence != 4 {
-		t.Fatalf("rows %+v and %+v: a row of an earlier Take lives on", first.Trips, second.Trips)
+	older := feed(j, prediction("09:00", 4, 2, "11:00"))
+	newer := feed(j, prediction("10:00", 5, 1, "11:00"), prediction("10:30", 6, 3, "11:00"))
+	if !slices.Equal(sequences(first), []int64{5}) || len(older.Trips) != 0 {
+		t.Fatalf("rows %+v, then %+v", first.Trips, older.Trips)
+	}
+	// The row was not changed in one turn, and so was forgotten: all is newer.
+	if !slices.Equal(sequences(newer), []int64{6}) || newer.Trips[0].DelayS != 3 {
+		t.Fatalf("rows %+v", newer.Trips)
+	}
+	again := feed(j, prediction("10:30", 7, 4, "11:00"), prediction("10:30", 6, 5, "11:00"))
+	if !slices.Equal(sequences(again), []int64{6}) || again.Trips[0].DelayS != 5 || newer.Trips[0].DelayS != 3 {
+		t.Fatalf("rows %+v after %+v", again.Trips, newer.Trips)
 	}
 }
 

@@ -5,12 +5,13 @@ import "github.com/peil-stream/peil/internal/sink"
 // The newest rows are kept with reused strings: most records of a trip repeat
 // its line, operator and stop, and then cost no allocation.
 
-// tripKey is the primary key of trip_delay_latest.
-type tripKey struct{ trip, date string }
-
+// tripRow is the newest row of a trip.
 type tripRow struct {
 	sink.Trip
-	sequence int64
+	sequence    int64
+	hasSequence bool
+	// changed since the last Take. A row that is not is forgotten at the next one.
+	changed bool
 }
 
 // newer is R10: the greater (observed, tie) wins, and of equals the later one.
@@ -26,10 +27,12 @@ func (a *arrivals) Keep(int64) {
 		return
 	}
 	tie := p.Tie()
-	row := a.newest[tripKey{string(p.TripID), string(p.StartDate)}]
+	// Ids have no control characters.
+	a.key = append(append(append(a.key[:0], p.TripID...), 0), p.StartDate...)
+	row := a.newest[string(a.key)]
 	if row == nil {
-		k := tripKey{string(p.TripID), string(p.StartDate)}
-		row = &tripRow{Trip: sink.Trip{TripID: k.trip, StartDate: k.date}}
+		k := string(a.key)
+		row = &tripRow{Trip: sink.Trip{TripID: k[:len(p.TripID)], StartDate: k[len(p.TripID)+1:]}}
 		a.newest[k] = row
 	} else if !newer(p.Timestamp, tie, row.ObservedAt, row.Tie) {
 		return
@@ -38,27 +41,40 @@ func (a *arrivals) Keep(int64) {
 	set(&row.Operator, p.Operator)
 	set(&row.StopID, p.StopID)
 	set(&row.StationID, p.StationID)
-	row.StopSequence = nil
-	if p.HasStopSequence {
-		row.sequence = p.StopSequence
-		row.StopSequence = &row.sequence
-	}
+	row.sequence, row.hasSequence = p.StopSequence, p.HasStopSequence
 	row.DelayS = p.DelayS
 	row.PredictedTime = p.PredictedTime
 	row.ObservedAt = p.Timestamp
 	row.Tie = tie
+	row.changed = true
 }
 
-// Take hands over the newest trips; the job begins anew.
+// Take hands over the trips that have a newer row than at the last Take. Rows stay
+// for one more turn: a trip that goes on then costs no allocation, and what is
+// older than a row that was handed over would be refused by the table.
 func (a *arrivals) Take() sink.State {
-	if len(a.newest) == 0 {
+	n := 0
+	for k, r := range a.newest {
+		if !r.changed {
+			delete(a.newest, k)
+			continue
+		}
+		n++
+	}
+	if n == 0 {
 		return sink.State{}
 	}
-	rows := make([]sink.Trip, 0, len(a.newest))
+	rows := make([]sink.Trip, 0, n)
+	sequences := make([]int64, 0, n) // of their own, as the rows here change
 	for _, r := range a.newest {
-		rows = append(rows, r.Trip)
+		r.changed = false
+		row := r.Trip
+		if r.hasSequence {
+			sequences = append(sequences, r.sequence)
+			row.StopSequence = &sequences[len(sequences)-1]
+		}
+		rows = append(rows, row)
 	}
-	a.newest = make(map[tripKey]*tripRow, len(rows))
 	return sink.State{Trips: rows}
 }
 
