@@ -50,7 +50,7 @@ type Spec struct {
 	FlushRecords int `json:"flush_records"`
 	// Database of a whole job: a file of SQLite, or the address of Postgres.
 	Database string `json:"database,omitempty"`
-	// Profile is the folder for profiles of processor time, or empty.
+	// Profile is the folder for profiles of processor time and allocations, or empty.
 	Profile string `json:"profile,omitempty"`
 }
 
@@ -91,20 +91,25 @@ func RunStage(ctx context.Context, s Spec, o kafka.Options) (m Measure, err erro
 	return m, nil
 }
 
-// profile begins a profile if one is wanted; what it returns ends it.
+// profile begins a profile of processor time if one is wanted; what it returns ends
+// it and adds one of allocations.
 func (s *Spec) profile() (stop func() error, err error) {
 	if s.Profile == "" {
 		return func() error { return nil }, nil
 	}
-	f, err := os.Create(filepath.Join(s.Profile, s.Group+".pprof"))
+	cpu, err := os.Create(filepath.Join(s.Profile, s.Group+".cpu.pprof"))
 	if err != nil {
 		return nil, fmt.Errorf("make the profile: %w", err)
 	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, fmt.Errorf("make the profile: %w", errors.Join(err, f.Close()))
+	if err := pprof.StartCPUProfile(cpu); err != nil {
+		return nil, fmt.Errorf("make the profile: %w", errors.Join(err, cpu.Close()))
 	}
 	return func() error {
 		pprof.StopCPUProfile()
-		return f.Close()
+		allocs, err := os.Create(filepath.Join(s.Profile, s.Group+".allocs.pprof"))
+		if err != nil {
+			return fmt.Errorf("make the profile: %w", errors.Join(err, cpu.Close()))
+		}
+		return errors.Join(pprof.Lookup("allocs").WriteTo(allocs, 0), allocs.Close(), cpu.Close())
 	}, nil
 }

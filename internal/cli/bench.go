@@ -59,7 +59,7 @@ func (f *benchFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.keep, "keep-topic", false, "Keep the topic that was made. Needs --brokers.")
 	flags.StringVar(&f.compression, "compression", "none", "How the records are compressed: none, snappy, lz4 or zstd.")
 	placeholder("compression", "NAME")
-	flags.StringVar(&f.profile, "profile", "", "Folder for a profile of processor time of every run.")
+	flags.StringVar(&f.profile, "profile", "", "Folder for profiles of processor time and allocations of every run.")
 	placeholder("profile", "DIR")
 	completeWords(cmd, "stages", bench.Stages())
 	completeWords(cmd, "compression", benchCompressions())
