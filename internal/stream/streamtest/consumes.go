@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/peil-stream/peil/internal/stream"
@@ -18,9 +20,11 @@ func consumeChecks() []Check {
 		{Name: "consume/null and headers", Run: consumeWhole},
 		{Name: "consume/bounded batches", Run: consumeBounded},
 		{Name: "consume/unread partition", Run: consumeUnread},
+		{Name: "consume/different speeds", Run: consumeSpeeds},
 		{Name: "consume/batches kept", Run: consumeKept},
 		{Name: "consume/gaps", Run: consumeGaps, needs: needsGaps},
 		{Name: "consume/below the start", Run: consumeBelow, needs: needsTrim},
+		{Name: "consume/trimmed meanwhile", Run: consumeTrimmed, needs: needsTrim},
 		{Name: "consume/beyond the end", Run: consumeBeyond},
 	}
 }
@@ -260,6 +264,59 @@ func consumeUnread(ctx context.Context, h *Harness) error {
 		same(free.String(), m.got(free), vs), same(held.String(), m.got(held), vs))
 }
 
+// consumeSpeeds reads one partition a batch at a time while others are read as
+// fast as they come: what is appended to those arrives, however little of the slow
+// one was taken, and the slow one misses nothing.
+func consumeSpeeds(ctx context.Context, h *Harness) error {
+	topic, err := h.topic(ctx, "t", 3)
+	if err != nil {
+		return err
+	}
+	slow := stream.Partition{Topic: topic}
+	vs := numbered(strings.Repeat("z", 996), 1500)
+	if err := h.Log.Append(ctx, texts(topic, 0, vs...)...); err != nil {
+		return fmt.Errorf("append: %w", err)
+	}
+	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}, BatchBytes: 20_000},
+		&member{hold: func(p stream.Partition) bool { return p == slow }})
+	if err != nil {
+		return err
+	}
+	err = m.wait(ctx, "the assignment", func() bool { return m.stays[slow] != nil })
+	a := m.at(slow).a
+	var got, fast []string
+	take := func(least int) {
+		for n := 0; err == nil && n < least; {
+			select {
+			case b, ok := <-a.Batches:
+				if !ok {
+					err = fmt.Errorf("%s ended: %w", slow, orNone(a.Err()))
+					return
+				}
+				got = append(got, values(b.Records)...)
+				n += len(b.Records)
+				b.Release()
+			case <-ctx.Done():
+				err = fmt.Errorf("%d records of %s came: %w", len(got), slow, ctx.Err())
+			}
+		}
+	}
+	for round := 0; err == nil && round < 10; round++ {
+		take(1)
+		more := numbered(fmt.Sprintf("%d-", round), 20)
+		fast = append(fast, more...)
+		for i := int32(1); i < 3 && err == nil; i++ {
+			if err = h.Log.Append(ctx, texts(topic, i, more...)...); err == nil {
+				err = m.waitFor(ctx, stream.Partition{Topic: topic, Index: i}, len(fast))
+			}
+		}
+	}
+	take(len(vs) - len(got))
+	return errors.Join(err, m.stop(ctx), same(slow.String(), got, vs),
+		same("partition 1", m.got(stream.Partition{Topic: topic, Index: 1}), fast),
+		same("partition 2", m.got(stream.Partition{Topic: topic, Index: 2}), fast))
+}
+
 // consumeKept keeps batches without releasing them: their records stay as they
 // were while others are read.
 func consumeKept(ctx context.Context, h *Harness) error {
@@ -355,6 +412,55 @@ func consumeBelow(ctx context.Context, h *Harness) error {
 		return fmt.Errorf("trim: %w", err)
 	}
 	return failsAlone(ctx, h, topic, all[4].Offset)
+}
+
+// consumeTrimmed trims a partition above where it was read to: it delivers what it
+// had, without a gap, and fails alone.
+func consumeTrimmed(ctx context.Context, h *Harness) error {
+	topic, err := h.topic(ctx, "t", 2)
+	if err != nil {
+		return err
+	}
+	bad, good := stream.Partition{Topic: topic, Index: 0}, stream.Partition{Topic: topic, Index: 1}
+	vs := make([]string, 2000)           // 2 MB that nobody can compress, far more than any buffer here
+	noise := rand.New(rand.NewPCG(1, 2))
+	for i := range vs {
+		vs[i] = fmt.Sprintf("%04d", i)
+		for len(vs[i]) < 1000 {
+			vs[i] += strconv.FormatUint(noise.Uint64(), 36)
+		}
+	}
+	for part := range slices.Chunk(vs, 100) {
+		if err := h.Log.Append(ctx, texts(topic, 0, part...)...); err != nil {
+			return fmt.Errorf("append: %w", err)
+		}
+	}
+	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}, BatchBytes: 10_000},
+		&member{hold: func(p stream.Partition) bool { return p == bad }})
+	if err != nil {
+		return err
+	}
+	err = m.wait(ctx, "the assignment", func() bool { return m.stays[bad] != nil })
+	if err == nil {
+		err = errors.Join(h.Log.Append(ctx, texts(topic, 1, "a")...), m.waitFor(ctx, good, 1), h.Trim(ctx, bad, 1900))
+	}
+	m.mu.Lock()
+	v := m.stays[bad]
+	m.mu.Unlock()
+	if err == nil {
+		m.pumping.Go(func() { m.pump(v) })
+		err = m.wait(ctx, "the failure of "+bad.String(), func() bool { return v.closed })
+	}
+	if err == nil {
+		got := m.got(bad)
+		err = errors.Join(
+			want("Err of "+bad.String(), m.at(bad).err, stream.ErrOutOfRange),
+			same(bad.String(), got, vs[:len(got)]),
+			h.Log.Append(ctx, texts(topic, 1, "b")...),
+			m.waitFor(ctx, good, 2),
+		)
+	}
+	return errors.Join(err, m.stop(ctx), same(good.String(), m.got(good), []string{"a", "b"}))
 }
 
 func consumeBeyond(ctx context.Context, h *Harness) error {

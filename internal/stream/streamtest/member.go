@@ -14,6 +14,8 @@ type member struct {
 	start func(stream.Partition) int64
 	// hold says that a partition's channel is not read.
 	hold func(stream.Partition) bool
+	// book is where members of one group write down what they read.
+	book *book
 
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -49,7 +51,10 @@ func join(ctx context.Context, log stream.Log, sub stream.Subscription, m *membe
 	return m, nil
 }
 
-func (m *member) run(ctx context.Context, c stream.Consumer) {
+func (m *member) run(ctx context.Context, c stream.Consumer) { m.runAs(ctx, c, m) }
+
+// runAs runs with a handler that stands before the member.
+func (m *member) runAs(ctx context.Context, c stream.Consumer, h stream.Handler) {
 	m.done = make(chan struct{})
 	m.changed = make(chan struct{})
 	m.stays = make(map[stream.Partition]*visit)
@@ -57,7 +62,7 @@ func (m *member) run(ctx context.Context, c stream.Consumer) {
 	m.cancel = cancel
 	go func() {
 		defer close(m.done)
-		m.runErr = c.Run(rctx, m)
+		m.runErr = c.Run(rctx, h)
 	}()
 }
 
@@ -66,7 +71,10 @@ func (m *member) Assigned(_ context.Context, as []*stream.Assignment) error {
 	m.change(func() {
 		for _, a := range as {
 			v := &visit{a: a}
-			if m.start != nil {
+			switch {
+			case m.book != nil:
+				v.next = m.book.take(m, a.Partition)
+			case m.start != nil:
 				v.next = m.start(a.Partition)
 			}
 			a.Start = v.next
@@ -86,6 +94,9 @@ func (m *member) Assigned(_ context.Context, as []*stream.Assignment) error {
 func (m *member) pump(v *visit) {
 	for b := range v.a.Batches {
 		m.change(func() {
+			if v.revoked {
+				return // it came before, and is read only now
+			}
 			for _, r := range b.Records {
 				if r.Offset < v.next {
 					m.wrong = append(m.wrong, fmt.Errorf("%s: offset %d was delivered at position %d", v.a.Partition, r.Offset, v.next))
@@ -99,6 +110,9 @@ func (m *member) pump(v *visit) {
 			v.next = max(v.next, b.Next)
 			v.batches++
 			v.largest = max(v.largest, len(b.Records))
+			if m.book != nil {
+				m.book.read(v.a.Partition, values(b.Records), v.next)
+			}
 		})
 		b.Release()
 	}
@@ -123,6 +137,9 @@ func (m *member) Revoked(ctx context.Context, as []*stream.Assignment) {
 				m.wrong = append(m.wrong, fmt.Errorf("%s: Batches was closed before Revoked", a.Partition))
 			}
 			v.revoked = true
+			if m.book != nil {
+				m.book.give(a.Partition)
+			}
 		}
 	})
 }

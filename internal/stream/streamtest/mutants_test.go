@@ -30,6 +30,7 @@ type mutant struct {
 	handler  func(l stream.Log, h stream.Handler) stream.Handler
 	run      func(err error) error
 	sub      func(*stream.Subscription)
+	hints    *hints
 	id       func(string) string
 	die      func(ctx context.Context, l stream.Log, p stream.Partition) error
 }
@@ -108,11 +109,21 @@ func (c *mutantConsumer) Run(ctx context.Context, h stream.Handler) error {
 	if c.of.handler != nil {
 		h = c.of.handler(c.of.Log, h)
 	}
+	if c.of.hints != nil {
+		h = c.of.hints.handler(h)
+	}
 	err := c.Consumer.Run(ctx, h)
 	if c.of.run != nil {
 		err = c.of.run(err)
 	}
 	return err
+}
+
+func (c *mutantConsumer) Hint(ctx context.Context, next map[stream.Partition]int64) error {
+	if c.of.hints != nil {
+		c.of.hints.give(next)
+	}
+	return c.Consumer.Hint(ctx, next)
 }
 
 // mutantHandler stands between a consumer and its handler.
@@ -275,7 +286,15 @@ func mutants() map[string]struct {
 		},
 		"one unread partition blocks the others": {
 			func() *mutant { return &mutant{handler: deliverInTurn} },
-			[]string{"consume/unread partition"},
+			[]string{"consume/unread partition", "consume/different speeds"},
+		},
+		"I4: a partition that failed goes on at the start of the log": {
+			func() *mutant { return &mutant{handler: goesOn} },
+			[]string{"consume/below the start", "consume/trimmed meanwhile"},
+		},
+		"I4: a partition that failed does not say so": {
+			func() *mutant { return &mutant{handler: swallowed} },
+			[]string{"consume/below the start", "consume/trimmed meanwhile", "consume/beyond the end"},
 		},
 		"memory of a batch is used again too early": {
 			func() *mutant { return &mutant{handler: releaseEarly} },
@@ -300,6 +319,10 @@ func mutants() map[string]struct {
 		"members of a group do not know each other": {
 			func() *mutant { return &mutant{sub: ownGroup()} },
 			[]string{"member/hand-over"},
+		},
+		"a restart begins at the hint": {
+			func() *mutant { return &mutant{hints: new(hints)} },
+			[]string{"member/hint"},
 		},
 	}
 }

@@ -29,6 +29,8 @@ type Features struct {
 	LostAnswers bool
 	// Deaths: the harness can leave a publish in the middle.
 	Deaths bool
+	// Members: several members of a group run at the same time.
+	Members bool
 	// Timeout bounds one check. Defaults to 30 s.
 	Timeout time.Duration
 }
@@ -104,6 +106,7 @@ func needsTrim(f Features) bool        { return f.Trim }
 func needsDelete(f Features) bool      { return f.Delete }
 func needsGaps(f Features) bool        { return f.Gaps }
 func needsLostAnswers(f Features) bool { return f.LostAnswers }
+func needsMembers(f Features) bool     { return f.Members }
 func needsDeaths(f Features) bool      { return f.Deaths }
 func needsBrought(f Features) bool     { return f.BroughtTimestamps }
 
