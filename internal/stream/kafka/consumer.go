@@ -96,6 +96,7 @@ type member struct {
 	*consumer
 
 	handler stream.Handler
+	made    chan struct{} // closed once client and admin are set: the client calls before
 	client  *kgo.Client
 	admin   *Log // asks by the client of the member
 
@@ -111,10 +112,11 @@ type member struct {
 	warned map[string]time.Time
 }
 
-// join makes the client of a run. It does nothing until it is used.
+// join makes the client of a run, which joins at once.
 func (c *consumer) join(ctx context.Context, h stream.Handler, end context.CancelCauseFunc) (*member, error) {
 	m := &member{
 		consumer: c, handler: h, end: end,
+		made:    make(chan struct{}),
 		pool:    &sync.Pool{New: func() any { return new(buffer) }},
 		room:    make(chan struct{}, 1),
 		hinting: make(chan struct{}, 1),
@@ -130,6 +132,7 @@ func (c *consumer) join(ctx context.Context, h stream.Handler, end context.Cance
 	}
 	m.client, m.cut = client, cut
 	m.admin = &Log{opts: c.opts, client: client, admin: kadm.NewClient(client), log: c.log}
+	close(m.made)
 	return m, nil
 }
 

@@ -18,6 +18,7 @@ import (
 // again. It never returns another error than that of ctx: the client would give
 // up all partitions.
 func (m *member) assigned(ctx context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	<-m.made
 	stays, err := m.newStays(ctx, offsets)
 	if err == nil {
 		err = m.start(ctx, stays)
