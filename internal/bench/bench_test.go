@@ -1,13 +1,17 @@
 package bench
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/peil-stream/peil/internal/sink"
@@ -96,7 +100,7 @@ func TestAWrongRowIsFound(t *testing.T) {
 			}
 		}
 	}
-	for _, fault := range []struct {
+	faults := []struct {
 		name  string
 		spoil func(*expectation)
 		want  int64
@@ -115,19 +119,23 @@ func TestAWrongRowIsFound(t *testing.T) {
 		{"time of a trip", spoilTrip(func(t *trip) { t.at++ }), 1},
 		{"a trip missing in the tables", func(e *expectation) { e.trips["x"] = trip{} }, 1},
 		{"a count of offsets", func(e *expectation) { e.accepted[1]-- }, 1},
-	} {
-		want := &expectation{rows: maps.Clone(r.want.rows), trips: maps.Clone(r.want.trips), accepted: slices.Clone(r.want.accepted)}
-		fault.spoil(want)
-		err := view(t.Context(), &s, func(v sink.View) error {
+	}
+	err = view(t.Context(), &s, func(v sink.View) error {
+		for _, fault := range faults {
+			want := &expectation{rows: maps.Clone(r.want.rows), trips: maps.Clone(r.want.trips), accepted: slices.Clone(r.want.accepted)}
+			fault.spoil(want)
 			c, err := want.compare(t.Context(), v, r.topic, r.ends)
-			if err == nil && (c.Differences != fault.want || (len(c.Examples) > 0) != (fault.want > 0)) {
+			if err != nil {
+				return err
+			}
+			if c.Differences != fault.want || (len(c.Examples) > 0) != (fault.want > 0) {
 				t.Errorf("%s: %+v, want %d differences", fault.name, c, fault.want)
 			}
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -165,6 +173,44 @@ func TestATopicIsReused(t *testing.T) {
 		other.change(&wrong.Shape)
 		if _, err := Run(t.Context(), wrong); !errors.Is(err, ErrTopic) {
 			t.Errorf("%s: %v, want ErrTopic", other.name, err)
+		}
+	}
+}
+
+// TestAStopLeavesNothingBehind: a run that is given up deletes its topics and its
+// groups.
+func TestAStopLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for _, at := range []string{"filling", "filled", "round 1 of 1: batches"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		o := small(t)
+		o.Kafka.Brokers, o.Shape.Records = cluster.ListenAddrs(), 200_000
+		o.Told = func(line string, _ bool) {
+			if strings.HasPrefix(line, at) {
+				cancel()
+			}
+		}
+		if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped at %q: %v", at, err)
+		}
+		cancel()
+		topics, err := kadm.NewClient(client).ListTopics(t.Context())
+		if err != nil || len(topics) != 0 {
+			t.Errorf("stopped at %q: topics %v are left: %v", at, topics.Names(), err)
+		}
+		groups, err := kadm.NewClient(client).ListGroups(t.Context())
+		if err != nil || len(groups) != 0 {
+			t.Errorf("stopped at %q: groups %v are left: %v", at, groups.Groups(), err)
 		}
 	}
 }

@@ -28,7 +28,7 @@ const topicPrefix = "peil-bench-"
 // While one is being written reading goes on, so there may be half as many.
 const flushesAim = 20
 
-// ErrTopic: the topic that was named cannot be used.
+// ErrTopic says that the topic that was named cannot be used.
 var ErrTopic = errors.New("cannot use the topic")
 
 // Options of [Run].
@@ -93,14 +93,14 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 
 // start connects to the brokers and fills the topic; what it returns ends the run
 // and takes away what was made.
-func start(ctx context.Context, o Options) (r *run, tidy func() error, err error) {
+func start(ctx context.Context, o Options) (_ *run, tidy func() error, err error) {
 	compression, err := codec(o.Compression)
 	if err != nil {
 		return nil, nil, err
 	}
-	r = &run{Options: o, kind: "kafka"}
+	r := &run{Options: o, kind: "kafka"}
 	var ends []func() error // in reverse order
-	tidy = func() (err error) {
+	all := func() (err error) {
 		for _, end := range slices.Backward(ends) {
 			err = errors.Join(err, end())
 		}
@@ -108,7 +108,7 @@ func start(ctx context.Context, o Options) (r *run, tidy func() error, err error
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, tidy())
+			err = errors.Join(err, all())
 		}
 	}()
 	if len(r.Kafka.Brokers) == 0 {
@@ -135,7 +135,7 @@ func start(ctx context.Context, o Options) (r *run, tidy func() error, err error
 		ends = append(ends, func() error { return r.brokers.remove(ctx, r.topic.Name) })
 	}
 	ends = append(ends, func() error { return r.brokers.forget(ctx, r.groups) })
-	return r, tidy, err
+	return r, all, err
 }
 
 func codec(name string) (kgo.CompressionCodec, error) {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/peil-stream/peil/internal/stream"
@@ -116,7 +117,7 @@ func newEncoder(partitions int32) *encoder {
 		e.heads = append(e.heads, fmt.Sprintf(`{"feed":%q,"trip_id":%q,"start_date":%q,"stop_sequence":`, feed, tripID(trip), startDate))
 	}
 	for n := range stops {
-		e.numbers = append(e.numbers, fmt.Sprint(n))
+		e.numbers = append(e.numbers, strconv.Itoa(n))
 	}
 	for station := range Stations {
 		e.places = append(e.places, fmt.Sprintf(`,"station_id":%q`, stationID(station)))
@@ -125,7 +126,7 @@ func newEncoder(partitions int32) *encoder {
 		e.tails = append(e.tails, fmt.Sprintf(`,"line_id":%q,"operator":%q,"delay_s":`, lineID(line), operatorID(line%Operators)))
 	}
 	for delay := delayLow; delay <= delayHigh; delay++ {
-		e.delays = append(e.delays, fmt.Sprint(delay))
+		e.delays = append(e.delays, strconv.Itoa(delay))
 	}
 	for at := begin; at < begin+spanMS; at += 1000 {
 		e.ends = append(e.ends, fmt.Sprintf(`,"timestamp":%q}`, time.UnixMilli(at).UTC().Format(time.RFC3339)))

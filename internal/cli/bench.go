@@ -87,7 +87,7 @@ func (f *benchFlags) options(l *config.Loaded) (bench.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	o.Shape = bench.Shape{Seed: f.seed, Records: records, Partitions: int32(f.partitions)} //nolint:gosec // checked below
+	o.Shape = bench.Shape{Seed: f.seed, Records: records, Partitions: int32(f.partitions)}
 	switch {
 	case f.partitions < 1 || f.partitions > 1000:
 		return o, usageError("", "--partitions %d is not between 1 and 1000", f.partitions)
@@ -215,7 +215,7 @@ func (a *app) spawn(ctx context.Context, s bench.Spec) (m bench.Measure, err err
 	}
 	var stdout bytes.Buffer
 	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, self, benchStage)
+	cmd := exec.CommandContext(ctx, self, benchStage) //nolint:gosec // this very program
 	cmd.Args[0] = "peil"
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = a.environ, bytes.NewReader(spec), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
