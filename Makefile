@@ -46,7 +46,7 @@ test-captures: ## Run the tests on real captures (PEIL_CAPTURES says where they 
 	./.ci/run captures
 
 .PHONY: test-integration
-test-integration: ## Run the tests on real services.
+test-integration: ## Run the tests on a real Kafka and Postgres, which they start (Java, Maven, PostgreSQL).
 	./.ci/run integration
 
 .PHONY: test-fuzz
