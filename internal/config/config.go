@@ -46,8 +46,11 @@ type Config struct {
 type Kafka struct {
 	Brokers []string // Seeds as host:port. Defaults to none: the embedded log.
 	Group   string   // Consumer group, and prefix of transactional ids. Defaults to peil.
-	TLS     TLS
-	SASL    SASL
+	// SessionTimeout is how long a process may be silent before the others of its
+	// group get its partitions. Defaults to 45 s.
+	SessionTimeout Duration
+	TLS            TLS
+	SASL           SASL
 }
 
 // TLS of the connections to the brokers.

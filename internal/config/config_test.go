@@ -19,7 +19,7 @@ func TestZeroConfigIsValidAndDocumented(t *testing.T) {
 		t.Fatalf("the zero configuration is refused: %v", err)
 	}
 	want := config.Config{
-		Kafka:    config.Kafka{Group: "peil"},
+		Kafka:    config.Kafka{Group: "peil", SessionTimeout: config.DurationOf(45 * time.Second)},
 		DataDir:  "./peil-data",
 		Topics:   config.Topics{Arrivals: "arrival-predictions", Positions: "vehicle-positions", Partitions: 4},
 		Window:   config.Window{Size: config.DurationOf(5 * time.Minute), Lateness: config.DurationOf(2 * time.Minute)},

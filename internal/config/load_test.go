@@ -46,6 +46,7 @@ func TestLoadTakesEverything(t *testing.T) {
 kafka:
   brokers: [a:9092, b:9093]
   group: g
+  session_timeout: 6s
   tls: {enabled: true, ca_file: ca.pem, cert_file: c.pem, key_file: k.pem, server_name: n}
   sasl: {mechanism: scram-sha-256, username: u, password: "p"}
 sink: {url: postgres://u:p@h/d}
@@ -70,9 +71,9 @@ http: {listen: ":9000"}
 	want := config.Config{
 		Kafka: config.Kafka{
 			Brokers: []string{"a:9092", "b:9093"},
-			Group:   "g",
-			TLS:     config.TLS{Enabled: true, CAFile: "ca.pem", CertFile: "c.pem", KeyFile: "k.pem", ServerName: "n"},
-			SASL:    config.SASL{Mechanism: "scram-sha-256", Username: "u", Password: config.NewSecret("p")},
+			Group:   "g", SessionTimeout: config.DurationOf(6 * time.Second),
+			TLS:  config.TLS{Enabled: true, CAFile: "ca.pem", CertFile: "c.pem", KeyFile: "k.pem", ServerName: "n"},
+			SASL: config.SASL{Mechanism: "scram-sha-256", Username: "u", Password: config.NewSecret("p")},
 		},
 		Sink:     config.Sink{URL: config.NewURL("postgres://u:p@h/d")},
 		DataDir:  "/data",
@@ -163,7 +164,7 @@ func TestLists(t *testing.T) {
 func TestEveryVariableSetsItsKey(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
-		"kafka.brokers": "h:1,i:2", "kafka.group": "g", "kafka.tls.enabled": "true", "kafka.tls.ca_file": "a",
+		"kafka.brokers": "h:1,i:2", "kafka.group": "g", "kafka.session_timeout": "7s", "kafka.tls.enabled": "true", "kafka.tls.ca_file": "a",
 		"kafka.tls.cert_file": "c", "kafka.tls.key_file": "k", "kafka.tls.server_name": "n",
 		"kafka.sasl.mechanism": "plain", "kafka.sasl.username": "u", "kafka.sasl.password": "p",
 		"sink.url": "postgres://h/d", "data_dir": "d",

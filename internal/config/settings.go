@@ -82,6 +82,12 @@ func kafkaSettings() []setting[Config] {
 			},
 		},
 		{
+			key:    "kafka.session_timeout",
+			doc:    "How long a process may be silent before the others of its group get its partitions. The brokers' group.min.session.timeout.ms and group.max.session.timeout.ms bound it.",
+			preset: "45s",
+			at:     func(c *Config) value { return period{&c.Kafka.SessionTimeout, time.Second, 30 * time.Minute} },
+		},
+		{
 			key:    "kafka.tls.enabled",
 			doc:    "Connect to the brokers by TLS.",
 			preset: "false",
