@@ -32,10 +32,10 @@ const (
 // now is when everything is fetched: long after all header times.
 func now() time.Time { return time.Unix(t0+10_000, 0) }
 
-// rig is an embedded log with the two topics.
+// rig is a log with the two topics.
 type rig struct {
 	tb  testing.TB
-	log *streamsqlite.Log
+	log stream.Log
 	cfg ingest.Config
 	// publisher goes before the id of the ingester's publisher.
 	publisher string
@@ -59,7 +59,13 @@ func newRig(tb testing.TB, partitions int32) *rig {
 			tb.Errorf("close: %v", err)
 		}
 	})
-	err = log.Create(tb.Context(), stream.TopicSpec{Name: arrivals, Partitions: partitions}, stream.TopicSpec{Name: positions, Partitions: partitions})
+	return newRigOn(tb, log, partitions)
+}
+
+// newRigOn makes a rig on a log that the caller closes.
+func newRigOn(tb testing.TB, log stream.Log, partitions int32) *rig {
+	tb.Helper()
+	err := log.Create(tb.Context(), stream.TopicSpec{Name: arrivals, Partitions: partitions}, stream.TopicSpec{Name: positions, Partitions: partitions})
 	if err != nil {
 		tb.Fatal(err)
 	}

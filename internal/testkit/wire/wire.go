@@ -39,6 +39,7 @@ type Wire struct {
 
 	mu    sync.Mutex
 	down  bool
+	cut   chan struct{} // closed with the first cut; nil until somebody asks
 	trap  *trap
 	conns map[*conn]bool
 }
@@ -89,10 +90,29 @@ func (w *Wire) Cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.down = true
+	select {
+	case <-w.downLocked():
+	default:
+		close(w.cut)
+	}
 	for c := range w.conns {
 		_ = c.Conn.Close() // a broken connection is what is wanted
 	}
 	clear(w.conns)
+}
+
+// Down is closed once the wire has been cut.
+func (w *Wire) Down() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.downLocked()
+}
+
+func (w *Wire) downLocked() <-chan struct{} {
+	if w.cut == nil {
+		w.cut = make(chan struct{})
+	}
+	return w.cut
 }
 
 // Mend lets connections be made again.
