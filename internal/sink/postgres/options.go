@@ -1,9 +1,13 @@
 package postgres
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
+
+// sessionTimeout is that of a consumer group which does not say otherwise.
+const sessionTimeout = 45 * time.Second
 
 // Options of [Open], [OpenViewer] and [Migrate].
 type Options struct {
@@ -22,3 +26,46 @@ type Options struct {
 	// them.
 	Logger *slog.Logger
 }
+
+func (o Options) withDefaults() Options {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.SessionTimeout <= 0 {
+		o.SessionTimeout = sessionTimeout
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// timeouts are the bounds of a writing transaction.
+type timeouts struct {
+	// lock is how long a statement waits for a row or table lock.
+	lock time.Duration
+	// idle is how long the server waits for the next statement before it ends the
+	// session: a stopped process loses its locks after it.
+	idle time.Duration
+	// statement bounds one statement, not a flush: each writes a bounded chunk.
+	statement time.Duration
+}
+
+// timeoutsOf derives the bounds from the session timeout of the group.
+func timeoutsOf(session time.Duration) timeouts {
+	return timeouts{lock: session / 4, idle: session / 2, statement: session * 2 / 3}
+}
+
+// begin is the text that begins a writing transaction. The timeouts travel with
+// it, in the same round trip, because what is set at the start of a session is
+// lost behind a pooler that shares sessions.
+func (t timeouts) begin() string {
+	return fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; `+
+		`SET LOCAL idle_in_transaction_session_timeout = %d; SET LOCAL statement_timeout = %d`,
+		t.lock.Milliseconds(), t.idle.Milliseconds(), t.statement.Milliseconds())
+}
+
+// answer is how long the client waits for the answer to one statement. It is
+// longer than what the server allows, so that it ends only what the server
+// cannot: a host that is gone.
+func (t timeouts) answer() time.Duration { return t.statement + t.idle }

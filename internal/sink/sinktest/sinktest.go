@@ -24,6 +24,17 @@ type Harness struct {
 	// Interleaves says that a flush can commit while a finaliser is open. Where
 	// there is one writer it would wait for the finaliser instead.
 	Interleaves bool
+	// Second is another instance over the same tables, with connections of its
+	// own. Nil where there is none: then Sink plays both parts.
+	Second sink.Sink
+}
+
+// second is the harness as the other instance has it.
+func (h Harness) second() Harness {
+	if h.Second != nil {
+		h.Sink = h.Second
+	}
+	return h
 }
 
 // Check is one thing that an adapter must do.
