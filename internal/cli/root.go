@@ -32,6 +32,7 @@ func commands() []constructor {
 		newServeCommand,
 		newVerifyCommand,
 		newStatusCommand,
+		newMigrateCommand,
 		newBenchCommand,
 		newBenchStageCommand,
 		newConfigCommand,
