@@ -82,23 +82,43 @@ func openBackend(ctx context.Context, c config.Config, logger *slog.Logger) (_ *
 			return nil, err
 		}
 	}
-	if c.Embedded() {
-		if b.embedded, err = streamsqlite.New(ctx, b.file, streamsqlite.Options{Logger: logger}); err != nil {
-			return nil, err
-		}
-		b.log = b.embedded
-	} else if b.log, err = openKafka(ctx, c, logger); err != nil {
+	if err := b.openLog(ctx, c, logger); err != nil {
 		return nil, err
 	}
+	return b, b.openSink(ctx, c, logger)
+}
+
+// openLog opens the log. An interface is set only to what is open, because one
+// that holds a nil pointer is not nil.
+func (b *backend) openLog(ctx context.Context, c config.Config, logger *slog.Logger) (err error) {
+	if c.Embedded() {
+		if b.embedded, err = streamsqlite.New(ctx, b.file, streamsqlite.Options{Logger: logger}); err == nil {
+			b.log = b.embedded
+		}
+		return err
+	}
+	log, err := openKafka(ctx, c, logger)
+	if err == nil {
+		b.log = log
+	}
+	return err
+}
+
+// openSink opens the tables.
+func (b *backend) openSink(ctx context.Context, c config.Config, logger *slog.Logger) error {
 	if c.Sink.URL.IsZero() {
-		b.sink, err = sinksqlite.New(ctx, b.file, sinksqlite.Options{Logger: logger})
-		return b, err
+		s, err := sinksqlite.New(ctx, b.file, sinksqlite.Options{Logger: logger})
+		if err == nil {
+			b.sink = s
+		}
+		return err
 	}
-	if b.sink, err = postgres.Open(ctx, postgresOptions(c, logger)); err != nil {
-		b.sink = nil // not an interface that holds a nil pointer
-		return nil, database(err)
+	s, err := postgres.Open(ctx, postgresOptions(c, logger))
+	if err != nil {
+		return database(err)
 	}
-	return b, nil
+	b.sink = s
+	return nil
 }
 
 func openFile(ctx context.Context, c config.Config, logger *slog.Logger) (*sqlitefile.File, error) {
@@ -195,14 +215,18 @@ func (r *Readers) openFile(ctx context.Context, c config.Config, logger *slog.Lo
 	}
 	r.closers = append(r.closers, f.Close)
 	if c.Embedded() {
-		if r.Log, err = streamsqlite.NewReader(ctx, f); err != nil {
+		log, err := streamsqlite.NewReader(ctx, f)
+		if err != nil {
 			return fmt.Errorf("open %s: %w", path, err)
 		}
+		r.Log = log
 	}
 	if c.Sink.URL.IsZero() {
-		if r.Tables, err = sinksqlite.NewViewer(ctx, f); err != nil {
+		tables, err := sinksqlite.NewViewer(ctx, f)
+		if err != nil {
 			return fmt.Errorf("open %s: %w", path, err)
 		}
+		r.Tables = tables
 	}
 	return nil
 }
