@@ -27,8 +27,8 @@ const (
 	fetchPartitionMost  = 2 << 20
 	// fetchBrokerBytes bounds what one fetch brings from a broker.
 	fetchBrokerBytes = 16 << 20
-	// partitionsAge is how old the client's metadata may get: by then partitions
-	// that were added to a topic are found.
+	// partitionsAge is how old metadata may get: by then partitions that were added
+	// to a topic are found, and that a topic is gone.
 	partitionsAge = 10 * time.Second
 	// leaveTimeout bounds how long the brokers may take to let a member go, once
 	// its handler has given everything back.
@@ -51,13 +51,14 @@ func (l *Log) Consumer(sub stream.Subscription) (stream.Consumer, error) {
 	sub.Topics = slices.Clone(sub.Topics)
 	slices.Sort(sub.Topics)
 	sub.Topics = slices.Compact(sub.Topics)
-	return &consumer{opts: l.opts, sub: sub, log: l.log.With(slog.String("group", sub.Group))}, nil
+	return &consumer{opts: l.opts, sub: sub, age: partitionsAge, log: l.log.With(slog.String("group", sub.Group))}, nil
 }
 
 // consumer is a member of a group while it runs.
 type consumer struct {
 	opts    Options
 	sub     stream.Subscription
+	age     time.Duration // of what is known of the topics, at most
 	log     *slog.Logger
 	running atomic.Pointer[member]
 }
@@ -74,7 +75,10 @@ func (c *consumer) Run(ctx context.Context, h stream.Handler) error {
 	c.running.Store(m)
 	_, err = m.describe(rctx, m.sub.Topics)
 	if err == nil {
+		var watching sync.WaitGroup
+		watching.Go(func() { m.watch(rctx) })
 		m.poll(rctx)
+		watching.Wait()
 		err = context.Cause(rctx)
 	}
 	m.leave(rctx)
@@ -125,7 +129,9 @@ func (c *consumer) join(ctx context.Context, h stream.Handler, end context.Cance
 	}
 	// The client outlives the run: the partitions are given back after it.
 	cctx, cut := context.WithCancel(context.WithoutCancel(ctx))
-	client, err := c.opts.client(append(m.options(), kgo.WithContext(cctx))...)
+	opts := c.opts
+	opts.Dial = opts.patient()
+	client, err := opts.client(append(m.options(), kgo.WithContext(cctx))...)
 	if err != nil {
 		cut()
 		return nil, err
@@ -152,31 +158,18 @@ func (m *member) options() []kgo.Opt {
 		kgo.SessionTimeout(session),
 		kgo.HeartbeatInterval(min(heartbeatMost, session/3)),
 		kgo.RebalanceTimeout(max(rebalanceLeast, 2*m.opts.RevokeTimeout)),
-		kgo.MetadataMaxAge(partitionsAge),
+		kgo.MetadataMaxAge(m.age),
 		kgo.FetchMaxBytes(fetchBrokerBytes),
 		kgo.FetchMaxPartitionBytes(part),
-		// What the membership hangs on is tried for as long as the brokers keep
-		// it: after an error the client gives up all partitions.
+		// What the membership hangs on, which is also who leads the group, is tried
+		// for as long as the brokers keep it: after an error the client gives up
+		// all partitions.
 		kgo.RetryTimeoutFn(func(key int16) time.Duration {
-			if slices.Contains([]kmsg.Key{kmsg.JoinGroup, kmsg.SyncGroup, kmsg.Heartbeat, kmsg.OffsetFetch}, kmsg.Key(key)) {
-				return session
+			if key == int16(kmsg.OffsetCommit) || key == int16(kmsg.LeaveGroup) {
+				return m.opts.RequestTimeout
 			}
-			return m.opts.RequestTimeout
+			return session
 		}),
-	}
-}
-
-// describe asks for topics until the brokers answer.
-func (m *member) describe(ctx context.Context, names []string) ([]stream.Topic, error) {
-	for {
-		topics, err := m.admin.Describe(ctx, names...)
-		if err == nil || !errors.Is(err, stream.ErrUnavailable) {
-			return topics, err
-		}
-		m.warn(ctx, err)
-		if err := pause(ctx, time.Second); err != nil {
-			return nil, err
-		}
 	}
 }
 

@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"time"
 
@@ -16,6 +18,9 @@ import (
 
 // warnEvery is how often a trouble that goes on is reported again.
 const warnEvery = time.Minute
+
+// dialTimeout bounds one attempt to reach a broker.
+const dialTimeout = 10 * time.Second
 
 // warnKinds bounds how many troubles are remembered.
 const warnKinds = 100
@@ -42,21 +47,15 @@ func (m *member) failed(ctx context.Context, topic string, partition int32, err 
 		m.warn(ctx, about(topic, partition, err))
 		return
 	}
-	m.mu.Lock()
-	var stays []*stay
-	for p, s := range m.stays {
-		if p.Topic == topic && (p.Index == partition || partition < 0) {
-			stays = append(stays, s)
-		}
+	stays := m.of(topic)
+	if partition >= 0 {
+		stays = m.held(map[string][]int32{topic: {partition}})
 	}
-	m.mu.Unlock()
 	if len(stays) == 0 {
 		m.warn(ctx, about(topic, partition, fmt.Errorf("not held here: %w", err)))
 	}
 	for _, s := range stays {
-		s.mu.Lock()
-		s.fail(why)
-		s.mu.Unlock()
+		s.abandon(why)
 	}
 }
 
@@ -101,5 +100,34 @@ func (m *member) warn(ctx context.Context, err error) {
 	m.mu.Unlock()
 	if !again {
 		m.log.LogAttrs(ctx, slog.LevelWarn, "a consumer has trouble with the brokers and goes on", slog.String("error", key))
+	}
+}
+
+// away is the error of a broker that cannot be reached. The client takes a refused
+// connection for final, and a member then gives up all its partitions at once. To
+// the brokers such a member is as good as one that waits for an answer, so this
+// says that trying again may help.
+type away struct{ cause string }
+
+func (a away) Error() string { return a.cause }
+func (away) Timeout() bool   { return true }
+func (away) Temporary() bool { return true }
+
+// patient makes connections whose failure is never final.
+func (o Options) patient() func(ctx context.Context, network, address string) (net.Conn, error) {
+	dial := o.Dial
+	switch direct := (&net.Dialer{Timeout: dialTimeout}); {
+	case dial != nil:
+	case o.TLS != nil:
+		dial = (&tls.Dialer{NetDialer: direct, Config: o.TLS.Clone()}).DialContext
+	default:
+		dial = direct.DialContext
+	}
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil && ctx.Err() == nil {
+			return nil, away{cause: err.Error()}
+		}
+		return conn, err
 	}
 }

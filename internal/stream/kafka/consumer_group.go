@@ -128,6 +128,19 @@ func (m *member) held(partitions map[string][]int32) []*stay {
 	return stays
 }
 
+// of are the stays of a topic.
+func (m *member) of(topic string) []*stay {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var stays []*stay
+	for p, s := range m.stays {
+		if p.Topic == topic {
+			stays = append(stays, s)
+		}
+	}
+	return stays
+}
+
 func (m *member) finish(stays []*stay) {
 	m.mu.Lock()
 	for _, s := range stays {

@@ -96,6 +96,13 @@ func (s *stay) push(records []*kgo.Record) {
 	notify(s.wake)
 }
 
+// abandon stops the partition for a reason.
+func (s *stay) abandon(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail(why)
+}
+
 // fail stops the partition; s.mu is held. What was read before is delivered,
 // unless the log no longer holds it.
 func (s *stay) fail(err error) {
