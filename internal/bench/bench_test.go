@@ -17,7 +17,10 @@ import (
 	"github.com/peil-stream/peil/internal/sink"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A service that the integration tests have started lives as long as the binary.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/peil-stream/peil/internal/testkit/services.start.func1"))
+}
 
 // small is a run that takes a moment.
 func small(t *testing.T) Options {

@@ -22,7 +22,11 @@ func raw(ctx context.Context, log *kafka.Log, s *Spec) (Measure, error) {
 		}
 		return offsets, nil
 	}
-	client, err := log.Client(append(log.ConsumerOptions(s.subscription()), kgo.AdjustFetchOffsetsFn(from))...)
+	options, err := log.ConsumerOptions(s.subscription())
+	if err != nil {
+		return Measure{}, err
+	}
+	client, err := log.Client(append(options, kgo.AdjustFetchOffsetsFn(from))...)
 	if err != nil {
 		return Measure{}, err
 	}

@@ -134,7 +134,7 @@ func start(ctx context.Context, o Options) (_ *run, tidy func() error, err error
 	if made {
 		ends = append(ends, func() error { return r.brokers.remove(ctx, r.topic.Name) })
 	}
-	ends = append(ends, func() error { return r.brokers.forget(ctx, r.groups) })
+	ends = append(ends, func() error { r.brokers.forget(ctx, r.groups); return nil })
 	return r, all, err
 }
 

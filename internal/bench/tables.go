@@ -2,16 +2,22 @@ package bench
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/peil-stream/peil/internal/sink"
+	"github.com/peil-stream/peil/internal/sink/postgres"
 	"github.com/peil-stream/peil/internal/sink/sqlite"
 	"github.com/peil-stream/peil/internal/sqlitefile"
 )
 
 // openTables opens the database of a whole job for writing, and makes its tables.
 func openTables(ctx context.Context, s *Spec) (sink.Sink, error) {
+	if s.Stage == StagePostgres {
+		return postgres.Open(ctx, postgres.Options{URL: s.Database})
+	}
 	return openSQLite(ctx, s.Database)
 }
 
@@ -52,5 +58,11 @@ func view(ctx context.Context, s *Spec, read func(sink.View) error) (err error) 
 
 // schema makes a schema for a whole job; what it returns takes it away.
 func (r *run) schema(ctx context.Context, s *Spec) (drop func() error, err error) {
-	return nil, errors.New("no Postgres yet")
+	name := "peil_bench_" + strings.ToLower(rand.Text()[:8])
+	database, remove, err := postgres.Scratch(ctx, r.Postgres, name)
+	if err != nil {
+		return nil, err
+	}
+	s.Database = database
+	return func() error { return remove(ctx) }, nil
 }

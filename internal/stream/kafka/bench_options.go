@@ -16,13 +16,17 @@ func (l *Log) Client(extra ...kgo.Opt) (*kgo.Client, error) { return l.opts.clie
 // ConsumerOptions are the options with which a consumer of that subscription
 // reads, but for its callbacks: whoever uses them says where reading begins with
 // an AdjustFetchOffsetsFn, and calls AllowRebalance after each poll.
-func (l *Log) ConsumerOptions(sub stream.Subscription) []kgo.Opt {
-	m := &member{consumer: &consumer{opts: l.opts, sub: sub}}
+func (l *Log) ConsumerOptions(sub stream.Subscription) ([]kgo.Opt, error) {
+	c, err := l.Consumer(sub)
+	if err != nil {
+		return nil, err
+	}
+	m := &member{consumer: c.(*consumer)} // it makes no other
 	none := func(context.Context, *kgo.Client, map[string][]int32) {}
 	return append(m.options(),
 		kgo.AdjustFetchOffsetsFn(func(_ context.Context, offsets map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			return offsets, nil
 		}),
 		kgo.OnPartitionsRevoked(none), kgo.OnPartitionsLost(none),
-	)
+	), nil
 }
