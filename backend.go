@@ -268,7 +268,7 @@ func database(err error) error {
 }
 
 func openKafka(ctx context.Context, c config.Config, logger *slog.Logger) (*kafka.Log, error) {
-	o, err := kafkaOptions(c.Kafka, logger)
+	o, err := KafkaOptions(c.Kafka, logger)
 	if err != nil {
 		return nil, err
 	}

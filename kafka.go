@@ -12,8 +12,8 @@ import (
 	"github.com/peil-stream/peil/internal/stream/kafka"
 )
 
-// kafkaOptions are those of the log on brokers.
-func kafkaOptions(c config.Kafka, logger *slog.Logger) (kafka.Options, error) {
+// KafkaOptions are those of the log on brokers.
+func KafkaOptions(c config.Kafka, logger *slog.Logger) (kafka.Options, error) {
 	o := kafka.Options{
 		Brokers: c.Brokers, SessionTimeout: c.SessionTimeout.Std(),
 		SASL: kafka.SASL{

@@ -304,7 +304,7 @@ func (r *run) measure(ctx context.Context) ([]StageReport, error) {
 func (r *run) one(ctx context.Context, round int, s *StageReport) (err error) {
 	group := fmt.Sprintf("%s%s-%s-%d", topicPrefix, strings.ToLower(rand.Text()[:8]), s.Stage, round+1)
 	spec := Spec{
-		Stage: s.Stage, Brokers: r.Kafka.Brokers, Topic: r.topic.Name, Group: group,
+		Stage: s.Stage, Brokers: r.Kafka.Brokers, InMemory: r.kind == "kfake", Topic: r.topic.Name, Group: group,
 		Partitions: r.Shape.Partitions, Messages: r.Shape.Records + int64(r.Shape.Partitions),
 		FlushRecords: r.flushRecords(), Profile: r.Profile,
 	}

@@ -41,8 +41,11 @@ const readAhead = 4
 type Spec struct {
 	Stage   string   `json:"stage"`
 	Brokers []string `json:"brokers"`
-	Topic   string   `json:"topic"`
-	Group   string   `json:"group"`
+	// InMemory brokers are reached as they are, whatever a configuration says of
+	// others.
+	InMemory bool   `json:"in_memory"`
+	Topic    string `json:"topic"`
+	Group    string `json:"group"`
 	// Partitions of the topic, and Messages in it: records and markers.
 	Partitions int32 `json:"partitions"`
 	Messages   int64 `json:"messages"`

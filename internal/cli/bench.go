@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/peil-stream/peil"
 	"github.com/peil-stream/peil/internal/bench"
 	"github.com/peil-stream/peil/internal/config"
 	"github.com/peil-stream/peil/internal/sink"
@@ -73,12 +75,15 @@ func benchCompressions() []string { return []string{"none", "snappy", "lz4", "zs
 // options checks the flags. l is where the rest of a connection is set; brokers
 // and database count only if the command line names them, so that a bench never
 // falls upon those of a configuration.
-func (f *benchFlags) options(l *config.Loaded) (bench.Options, error) {
+func (f *benchFlags) options(l *config.Loaded, log *slog.Logger) (bench.Options, error) {
 	o := bench.Options{
 		Rounds: f.rounds, Stages: f.stages, Topic: f.topic, Keep: f.keep, Compression: f.compression, Profile: f.profile,
 	}
 	if l.Origin("kafka.brokers").Kind == config.FromFlag {
-		o.Kafka.Brokers = l.Config.Kafka.Brokers
+		var err error
+		if o.Kafka, err = peil.KafkaOptions(l.Config.Kafka, log); err != nil {
+			return o, explain(err)
+		}
 	}
 	if l.Origin("sink.url").Kind == config.FromFlag {
 		o.Postgres = l.Config.Sink.URL.Reveal()
@@ -155,7 +160,7 @@ peil bench -o json | jq '.stages[] | {stage, ratio}'`,
 		if err != nil {
 			return err
 		}
-		options, err := f.options(l)
+		options, err := f.options(l, a.warnings(a.stderr))
 		if err != nil {
 			return err
 		}
@@ -190,7 +195,17 @@ func newBenchStageCommand(a *app) *cobra.Command {
 			if err := json.NewDecoder(a.stdin).Decode(&s); err != nil {
 				return fmt.Errorf("read what is to be measured: %w", err)
 			}
-			m, err := bench.RunStage(cmd.Context(), s, kafka.Options{})
+			o := kafka.Options{Logger: a.log}
+			if !s.InMemory {
+				l, err := a.config(cmd)
+				if err != nil {
+					return err
+				}
+				if o, err = peil.KafkaOptions(l.Config.Kafka, a.log); err != nil {
+					return explain(err)
+				}
+			}
+			m, err := bench.RunStage(cmd.Context(), s, o)
 			if err != nil {
 				return benchError(err)
 			}
@@ -215,7 +230,11 @@ func (a *app) spawn(ctx context.Context, s bench.Spec) (m bench.Measure, err err
 	}
 	var stdout bytes.Buffer
 	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, self, benchStage) //nolint:gosec // this very program
+	args := []string{benchStage, "--log-level", "warn"}
+	if a.configFile != "" {
+		args = append(args, "--config", a.configFile)
+	}
+	cmd := exec.CommandContext(ctx, self, args...) //nolint:gosec // this very program
 	cmd.Args[0] = "peil"
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = a.environ, bytes.NewReader(spec), &stdout, &stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
