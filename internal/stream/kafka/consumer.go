@@ -116,9 +116,8 @@ type member struct {
 	warned map[string]time.Time
 }
 
-// join makes the client of a run, which joins at once.
-func (c *consumer) join(ctx context.Context, h stream.Handler, end context.CancelCauseFunc) (*member, error) {
-	m := &member{
+func newMember(c *consumer, h stream.Handler, end context.CancelCauseFunc) *member {
+	return &member{
 		consumer: c, handler: h, end: end,
 		made:    make(chan struct{}),
 		pool:    &sync.Pool{New: func() any { return new(buffer) }},
@@ -127,6 +126,11 @@ func (c *consumer) join(ctx context.Context, h stream.Handler, end context.Cance
 		stays:   make(map[stream.Partition]*stay),
 		warned:  make(map[string]time.Time),
 	}
+}
+
+// join makes the client of a run, which joins at once.
+func (c *consumer) join(ctx context.Context, h stream.Handler, end context.CancelCauseFunc) (*member, error) {
+	m := newMember(c, h, end)
 	// The client outlives the run: the partitions are given back after it.
 	cctx, cut := context.WithCancel(context.WithoutCancel(ctx))
 	opts := c.opts

@@ -89,14 +89,15 @@ func TestOnlyTheHintMovesCommittedOffsets(t *testing.T) {
 	check("left", map[stream.Partition]int64{held: 2})
 
 	// A hint in Revoked is the last one.
-	var fourth *guest
-	fourth = h.visit(t, &guest{end: func(ctx context.Context, as []*stream.Assignment) {
+	fourth := new(guest)
+	fourth.end = func(ctx context.Context, as []*stream.Assignment) {
 		for _, a := range as {
 			if err := fourth.consumer.Hint(ctx, map[stream.Partition]int64{a.Partition: 3}); err != nil {
 				t.Error(err)
 			}
 		}
-	}}, "g", p.Topic)
+	}
+	h.visit(t, fourth, "g", p.Topic)
 	fourth.wait(t, "all records", all(fourth))
 	if err := fourth.stop(); err != nil {
 		t.Fatal(err)
@@ -213,13 +214,14 @@ func TestBrokersAway(t *testing.T) {
 				_, h := virtual(t)
 				p := h.topic(t, "t", 1)
 				h.write(t, p, "a", "b")
-				var g *guest
-				g = h.visit(t, &guest{begin: func(_ context.Context, a *stream.Assignment) error {
+				g := new(guest)
+				g.begin = func(_ context.Context, a *stream.Assignment) error {
 					g.mu.Lock()
 					defer g.mu.Unlock()
 					a.Start = g.next[a.Partition]
 					return nil
-				}}, "g", p.Topic)
+				}
+				h.visit(t, g, "g", p.Topic)
 				g.waitFor(t, p, "a", "b")
 				h.wire.Cut()
 				if err := pause(t.Context(), c.away); err != nil {

@@ -116,17 +116,8 @@ func (l *Log) scan(ctx context.Context, p stream.Partition, from, to int64, pati
 }
 
 // record converts without copying.
-func record(r *kgo.Record) stream.Record {
-	s := stream.Record{Offset: r.Offset, Timestamp: stream.NoTimestamp, Key: r.Key, Value: r.Value}
-	if r.Attrs.TimestampType() >= 0 {
-		s.Timestamp = r.Timestamp.UnixMilli()
-	}
-	if len(r.Headers) > 0 {
-		s.Headers = make([]stream.Header, len(r.Headers))
-		for i, h := range r.Headers {
-			s.Headers[i] = stream.Header(h)
-		}
-	}
+func record(r *kgo.Record) (s stream.Record) {
+	convert(&s, r)
 	return s
 }
 
