@@ -208,6 +208,32 @@ func TestTakeHandsOverWhatIsNewer(t *testing.T) {
 	}
 }
 
+// TestTheTextsOfATrip: whatever is missing in a record is missing in its row, also
+// where an older record of the trip had it.
+func TestTheTextsOfATrip(t *testing.T) {
+	t.Parallel()
+	const head = `{"feed":"nl","trip_id":"nl:t","start_date":"20260921","delay_s":1,"timestamp":"2026-09-21T14:`
+	for _, test := range []struct {
+		last string
+		want sink.Trip
+	}{
+		{`,"line_id":"nl:line","operator":"nl:op","stop_id":"nl:stop","station_id":"nl:st"`, sink.Trip{LineID: "nl:line", Operator: "nl:op", StopID: "nl:stop", StationID: "nl:st"}},
+		{`,"operator":"nl:op","station_id":"nl:st"`, sink.Trip{Operator: "nl:op", StationID: "nl:st"}},
+		{`,"line_id":"nl:line","stop_id":"nl:stop"`, sink.Trip{LineID: "nl:line", StopID: "nl:stop"}},
+		{``, sink.Trip{}},
+	} {
+		s := feed(arrivals(t),
+			head+`10:00Z","line_id":"nl:before","operator":"nl:before","stop_id":"nl:before","station_id":"nl:before","stop_sequence":3}`,
+			head+`11:00Z"`+test.last+`}`)
+		want := test.want
+		want.TripID, want.StartDate, want.DelayS = "nl:t", "20260921", 1
+		want.PredictedTime, want.ObservedAt = sink.NoTime, t0-240_000
+		if diff := cmp.Diff([]sink.Trip{want}, s.Trips, cmpopts.IgnoreFields(sink.Trip{}, "Tie")); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", test.last, diff)
+		}
+	}
+}
+
 func TestTheNewestPositionOfAVehicle(t *testing.T) {
 	t.Parallel()
 	position := func(at string, lat float64, rest string) string {

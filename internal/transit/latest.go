@@ -2,14 +2,14 @@ package transit
 
 import "github.com/peil-stream/peil/internal/sink"
 
-// The newest rows are kept with reused strings: most records of a trip repeat
-// its line, operator and stop, and then cost no allocation.
-
-// tripRow is the newest row of a trip.
+// tripRow is the newest row of a trip. Most records of a trip change it, so that
+// its texts are bytes in memory that is used again; strings are made by Take.
 type tripRow struct {
-	sink.Trip
-	sequence    int64
-	hasSequence bool
+	sink.Trip        // without the texts but for the key
+	text      []byte // line, operator, stop and station, one after the other
+	ends      [4]int // where each of them ends
+	sequence  int64
+	sequenced bool // the stop has a sequence
 	// changed since the last Take. A row that is not is forgotten at the next one.
 	changed bool
 }
@@ -37,11 +37,12 @@ func (a *arrivals) Keep(int64) {
 	} else if !newer(p.Timestamp, tie, row.ObservedAt, row.Tie) {
 		return
 	}
-	set(&row.LineID, p.LineID)
-	set(&row.Operator, p.Operator)
-	set(&row.StopID, p.StopID)
-	set(&row.StationID, p.StationID)
-	row.sequence, row.hasSequence = p.StopSequence, p.HasStopSequence
+	row.text = row.text[:0]
+	for i, id := range [...][]byte{p.LineID, p.Operator, p.StopID, p.StationID} {
+		row.text = append(row.text, id...)
+		row.ends[i] = len(row.text)
+	}
+	row.sequence, row.sequenced = p.StopSequence, p.HasStopSequence
 	row.DelayS = p.DelayS
 	row.PredictedTime = p.PredictedTime
 	row.ObservedAt = p.Timestamp
@@ -69,7 +70,10 @@ func (a *arrivals) Take() sink.State {
 	for _, r := range a.newest {
 		r.changed = false
 		row := r.Trip
-		if r.hasSequence {
+		text, ends := string(r.text), r.ends
+		row.LineID, row.Operator = text[:ends[0]], text[ends[0]:ends[1]]
+		row.StopID, row.StationID = text[ends[1]:ends[2]], text[ends[2]:]
+		if r.sequenced {
 			sequences = append(sequences, r.sequence)
 			row.StopSequence = &sequences[len(sequences)-1]
 		}
