@@ -122,7 +122,9 @@ func stored(ctx context.Context, tx *transaction, req sink.ClaimRequest) (sink.C
 	)
 	err := tx.one(ctx, selectClaim, []any{req.Partition.Topic, req.Partition.Index}, []any{
 		&topicID, &fingerprint, &c.Epoch,
-		numberColumn{&next}, numberColumn{&position}, numberColumn{&leaderEpoch},
+		numberColumn{&next},
+		numberColumn{&position},
+		numberColumn{&leaderEpoch},
 		timeColumn{&c.Watermark},
 		&c.Counts.Accepted, &c.Counts.Late, &c.Counts.Dead, &c.Counts.Ignored,
 	})

@@ -33,7 +33,8 @@ func parse(text string, writer bool) (*pgxpool.Config, error) {
 		// The text before the last backquote is the URL; after it comes which
 		// setting is wrong.
 		_, why, found := cutLast(err.Error(), "`: ")
-		if password, ok := u.User.Password(); !found || ok && strings.Contains(why, password) {
+		password, ok := u.User.Password()
+		if !found || !strings.HasPrefix(u.Scheme, "postgres") || ok && strings.Contains(why, password) {
 			return nil, errURL
 		}
 		return nil, fmt.Errorf("sink URL: %s", why)

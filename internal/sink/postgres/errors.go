@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/peil-stream/peil/internal/sink"
@@ -16,6 +17,8 @@ import (
 var (
 	// errClosed is what a call after Close gets.
 	errClosed = errors.New("sink is closed")
+	// errLost marks errors after which the connection is gone.
+	errLost = errors.New("connection lost")
 	// ErrNoSchema says that the tables do not exist where they were looked for.
 	ErrNoSchema = errors.New("there are no tables yet")
 )
@@ -97,8 +100,17 @@ func lostConnection(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
-	return pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+	return errors.Is(err, errLost) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed)
+}
+
+// marked is an error with the mark that the connection is gone, if it is: what
+// the driver says then has no type of its own.
+func marked(conn *pgx.Conn, err error) error {
+	if err != nil && sqlState(err) == "" && conn.IsClosed() {
+		return fmt.Errorf("%w: %w", errLost, err)
+	}
+	return err
 }
 
 // failure gives an error its class: one that may pass wraps [sink.ErrTransient].

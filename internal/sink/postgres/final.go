@@ -264,13 +264,17 @@ func (f *finaliser) noteForeign(ctx context.Context, start int64, foreign []stor
 		return err
 	}
 	f.recorded = append(f.recorded, in)
-	return trimIncidents(ctx, f.tx, 1)
+	return nil
 }
 
 // Commit implements [sink.Finaliser].
 func (f *finaliser) Commit(ctx context.Context) error {
+	doing := "finalise " + f.req.Topic
+	if err := trimIncidents(ctx, f.tx, len(f.recorded)); err != nil {
+		return failure(ctx, doing, err)
+	}
 	if err := f.tx.commit(ctx); err != nil {
-		return failure(ctx, "finalise "+f.req.Topic, err)
+		return failure(ctx, doing, err)
 	}
 	f.sink.warn(ctx, f.recorded)
 	return nil

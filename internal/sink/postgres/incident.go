@@ -31,13 +31,10 @@ ORDER BY n
 RETURNING kind, topic, partition, from_offset, to_offset, detail`
 
 	// deleteIncidents keeps the newest ones, and the newest cold start of each
-	// partition. Ids have gaps, so it counts rows. Two may trim at one time: what
-	// one deletes the other leaves to it.
+	// partition. Ids have gaps, so it counts rows.
 	deleteIncidents = `
-DELETE FROM incidents WHERE id IN (SELECT i.id FROM incidents AS i
-	WHERE i.id < (SELECT id FROM incidents ORDER BY id DESC OFFSET $1 - 1 LIMIT 1)
-		AND i.id NOT IN (SELECT max(id) FROM incidents WHERE kind = '` + sink.IncidentColdStart + `' GROUP BY topic, partition)
-	ORDER BY i.id FOR UPDATE SKIP LOCKED)`
+DELETE FROM incidents WHERE id < (SELECT id FROM incidents ORDER BY id DESC OFFSET $1 - 1 LIMIT 1)
+	AND id NOT IN (SELECT max(id) FROM incidents WHERE kind = '` + sink.IncidentColdStart + `' GROUP BY topic, partition)`
 )
 
 // Record implements [sink.Sink]. The newest [sink.IncidentsMax] are kept. After
@@ -118,7 +115,8 @@ func incidentArgs(rows []sink.Incident, now pgtype.Timestamptz) []any {
 	}
 }
 
-// trimIncidents deletes what is too old once incidents were added.
+// trimIncidents deletes what is too old once incidents were added. It comes last
+// in its transaction: two may want to delete the same rows.
 func trimIncidents(ctx context.Context, tx *transaction, added int) error {
 	if added == 0 {
 		return nil

@@ -38,8 +38,8 @@ func (s *Sink) begin(ctx context.Context) (*transaction, error) {
 	within, cancel := context.WithTimeout(ctx, t.answer)
 	defer cancel()
 	t.tx, err = conn.BeginTx(within, pgx.TxOptions{BeginQuery: s.begins})
-	if err != nil {
-		t.release(err)
+	if err = t.note(err); err != nil {
+		t.release()
 		return nil, err
 	}
 	return t, nil
@@ -47,20 +47,22 @@ func (s *Sink) begin(ctx context.Context) (*transaction, error) {
 
 // release gives the connection back. The pool keeps it only if its transaction
 // has ended and it is still connected.
-func (t *transaction) release(err error) {
+func (t *transaction) release() {
 	if t.done {
 		return
 	}
 	t.done = true
-	t.note(err)
 	t.conn.Release()
 	if t.standby {
 		t.pool.Reset()
 	}
 }
 
-func (t *transaction) note(err error) {
+// note takes notice of what an error means for the connection, and returns it
+// with its mark.
+func (t *transaction) note(err error) error {
 	t.standby = t.standby || sqlState(err) == codeReadOnly
+	return marked(t.conn.Conn(), err)
 }
 
 func (t *transaction) commit(ctx context.Context) error {
@@ -69,8 +71,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	}
 	within, cancel := context.WithTimeout(ctx, t.answer)
 	defer cancel()
-	err := t.tx.Commit(within)
-	t.release(err)
+	err := t.note(t.tx.Commit(within))
+	t.release()
 	return err
 }
 
@@ -84,9 +86,9 @@ func (t *transaction) rollback(ctx context.Context) error {
 	if !t.conn.Conn().IsClosed() {
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.answer) // a cancelled caller wants this too
 		defer cancel()
-		t.note(t.tx.Rollback(within))
+		_ = t.note(t.tx.Rollback(within)) // the pool sees that it has not ended
 	}
-	t.release(nil)
+	t.release()
 	return nil
 }
 
@@ -95,17 +97,14 @@ func (t *transaction) exec(ctx context.Context, query string, args ...any) (int6
 	within, cancel := context.WithTimeout(ctx, t.answer)
 	defer cancel()
 	tag, err := t.tx.Exec(within, query, args...)
-	t.note(err)
-	return tag.RowsAffected(), err
+	return tag.RowsAffected(), t.note(err)
 }
 
 // one scans the only row of a statement, or returns [pgx.ErrNoRows].
 func (t *transaction) one(ctx context.Context, query string, args, dest []any) error {
 	within, cancel := context.WithTimeout(ctx, t.answer)
 	defer cancel()
-	err := t.tx.QueryRow(within, query, args...).Scan(dest...)
-	t.note(err)
-	return err
+	return t.note(t.tx.QueryRow(within, query, args...).Scan(dest...))
 }
 
 // collect collects the rows of a statement.
@@ -114,12 +113,10 @@ func collect[T any](ctx context.Context, t *transaction, scan pgx.RowToFunc[T], 
 	defer cancel()
 	r, err := t.tx.Query(within, query, args...)
 	if err != nil {
-		t.note(err)
-		return nil, err
+		return nil, t.note(err)
 	}
 	values, err := pgx.AppendRows([]T(nil), r, scan)
-	t.note(err)
-	return values, err
+	return values, t.note(err)
 }
 
 // each runs one statement for each of n rows in their order, in one round trip.
@@ -150,6 +147,5 @@ func (t *transaction) each(
 	if end := results.Close(); err == nil {
 		err = end
 	}
-	t.note(err)
-	return err
+	return t.note(err)
 }

@@ -64,9 +64,6 @@ func (c numberColumn) ScanInt64(n pgtype.Int8) error {
 	return nil
 }
 
-// text is a string as an argument, where the empty string is NULL.
-func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }
-
 // known is a number as an argument, where a negative one is NULL.
 func known(n int64) pgtype.Int8 { return pgtype.Int8{Int64: n, Valid: n >= 0} }
 

@@ -63,15 +63,12 @@ func (v *Viewer) View(ctx context.Context) (sink.View, error) {
 	if err != nil {
 		return nil, failure(ctx, "open view", err)
 	}
-	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	// The moment of a view is that of its first statement, so that comes with it.
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{BeginQuery: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT 1"})
 	if err != nil {
+		err = failure(ctx, "open view", marked(conn.Conn(), err))
 		conn.Release()
-		return nil, failure(ctx, "open view", err)
-	}
-	// The moment of the view is that of its first statement.
-	if _, err := tx.Exec(ctx, "SELECT 1"); err != nil {
-		conn.Release()
-		return nil, failure(ctx, "open view", err)
+		return nil, err
 	}
 	return &view{tx: tx, end: func() error {
 		// Nothing was written, so what the end says is of no use; a connection
@@ -97,6 +94,10 @@ func (v *view) Close() error {
 	}
 	v.closed = true
 	return v.end()
+}
+
+func (v *view) failure(ctx context.Context, doing string, err error) error {
+	return failure(ctx, doing, marked(v.tx.Conn(), err))
 }
 
 const selectOffsets = `
@@ -254,11 +255,11 @@ func readAll[T any](
 ) ([]T, error) {
 	rows, err := v.tx.Query(ctx, text, args...)
 	if err != nil {
-		return nil, failure(ctx, doing, err)
+		return nil, v.failure(ctx, doing, err)
 	}
 	values, err := pgx.AppendRows([]T(nil), rows, scan)
 	if err != nil {
-		return nil, failure(ctx, doing, err)
+		return nil, v.failure(ctx, doing, err)
 	}
 	return values, nil
 }
@@ -291,7 +292,7 @@ func sequence[T any](
 		})
 		if err != nil {
 			var zero T
-			yield(zero, failure(ctx, doing, err))
+			yield(zero, v.failure(ctx, doing, err))
 		}
 	}
 }

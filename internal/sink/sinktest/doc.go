@@ -10,6 +10,6 @@
 //   - I3: Segments come from package window, fed with records, so that the suite
 //     tests rows that a processor could have written.
 //
-// Checks named M.. and K.. in comments follow the acceptance cases of the
-// design.
+// Checks named M.. and K.. follow the acceptance cases of the design. Where a
+// case has two instances, the second one is that of the harness.
 package sinktest

@@ -2,18 +2,24 @@ package sinktest
 
 import (
 	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/peil-stream/peil/internal/sink"
 )
 
 func mergeChecks() []Check {
 	return []Check{
-		{"a segment written after a merge is merged later", laterSegment},
-		{"an empty flush finalises what two closes left", twoCloses},
-		{"equal content does not raise the revision", equalContent},
-		{"a segment replaced after it was read stays unmerged", replacedMeanwhile},
+		{"M01 a segment written after a merge is merged later", laterSegment},
+		{"M01 instances that finalise side by side lose nothing", sideBySide},
+		{"one instance finalises a topic at a time", oneAtATime},
+		{"M02 an empty flush finalises what two closes left", twoCloses},
+		{"M13 equal content does not raise the revision", equalContent},
+		{"M19 a segment replaced after it was read stays unmerged", replacedMeanwhile},
 		{"a waking partition revises a final row", wakingPartition},
-		{"both flush orders give one row", bothOrders},
+		{"K27 both flush orders give one row", bothOrders},
 		{"negative delays", negativeDelays},
 	}
 }
@@ -22,30 +28,104 @@ func mergeChecks() []Check {
 // window.
 func laterSegment(ctx context.Context, h Harness) error {
 	s := newScene(ctx, h, 2)
-	a, b := s.claim(ctx, arrival(0)), s.claim(ctx, arrival(1))
+	o := s.other()
+	a, b := s.claim(ctx, arrival(0)), o.claim(ctx, arrival(1))
 	b.idle = true
 	a.add(0, 10, 60)
 	a.heartbeat(1, 430)
-	s.save(ctx, a, b)
+	s.save(ctx, a)
+	o.save(ctx, b)
 	b.add(0, 20, 600)
 	b.heartbeat(1, 430)
 	s.final(ctx, topicID, 10, func(f sink.Finaliser, windows []sink.PendingWindow) error {
+		s.equal("windows for A", 1, len(windows))
 		if h.Interleaves {
-			s.save(ctx, b)
+			o.save(ctx, b)
 		}
 		return s.applyAll(ctx, f, windows)
 	})
 	if !h.Interleaves {
-		s.save(ctx, b)
+		o.save(ctx, b)
 	}
-	windows, _ := s.finalise(ctx, topicID)
+	windows, _ := o.finalise(ctx, topicID)
 	s.equal("windows to merge", 1, windows)
 	s.equal("count", int64(2), s.network(ctx, 0).Count)
 	s.equal("max", int32(600), s.network(ctx, 0).Max)
 	for _, g := range s.segments(ctx) {
 		s.equal("merged", true, g.MergedAt != sink.NoTime)
 	}
+	return errors.Join(s.err, o.err)
+}
+
+// sideBySide has two instances close the same windows, each in its own
+// partition, and finalise at once: whichever comes second revises the row, and
+// none undoes what the other has merged. Both partitions are idle, so that no
+// window waits for the slower one.
+func sideBySide(ctx context.Context, h Harness) error {
+	const rounds = 60
+	s := newScene(ctx, h, 2)
+	o := s.other()
+	both, side := errgroup.WithContext(ctx)
+	for _, t := range []*task{s.claim(ctx, arrival(0)), o.claim(ctx, arrival(1))} {
+		if t.scene.err != nil {
+			return t.scene.err
+		}
+		t.idle = true
+		both.Go(func() error { return t.scene.closeAndFinalise(side, t, rounds) })
+	}
+	s.must("work side by side", both.Wait())
+	s.finalise(ctx, topicID)
+	for n := range int64(rounds) {
+		s.equal("count", int64(2), s.network(ctx, n).Count)
+	}
+	for _, g := range s.segments(ctx) {
+		s.equal("merged", true, g.MergedAt != sink.NoTime)
+	}
 	return s.err
+}
+
+// closeAndFinalise closes a window with one record in each round.
+func (s *scene) closeAndFinalise(ctx context.Context, t *task, rounds int64) error {
+	for n := range rounds {
+		t.add(n*2, n*300+10, 1)
+		t.heartbeat(n*2+1, n*300+430)
+		f := t.snapshot()
+		if err := patiently(func() error { return s.flushOnce(ctx, f) }); err != nil {
+			return fmt.Errorf("window %d: flush: %w", n, err)
+		}
+		t.wrote(f)
+		if err := patiently(func() error { return s.finaliseOnce(ctx) }); err != nil {
+			return fmt.Errorf("window %d: finalise: %w", n, err)
+		}
+	}
+	return s.err
+}
+
+// oneAtATime wants the lock of a topic to be its own, and to be free once its
+// holder has ended. Where there is one writer, the second one waits instead.
+func oneAtATime(ctx context.Context, h Harness) error {
+	s := newScene(ctx, h, 1)
+	if !h.Interleaves {
+		return s.err
+	}
+	o := s.other()
+	request := sink.FinalRequest{Topic: arrivals, TopicID: topicID, Limit: 1}
+	s.final(ctx, topicID, 1, func(sink.Finaliser, []sink.PendingWindow) error {
+		for _, h := range []Harness{s.h, o.h} {
+			f, err := h.Sink.Final(ctx, request)
+			if err == nil {
+				err = f.Rollback(ctx)
+			}
+			s.equal("a second one is told that the topic is busy", true, errors.Is(err, sink.ErrBusy))
+		}
+		f, err := o.h.Sink.Final(ctx, sink.FinalRequest{Topic: positions, TopicID: topicID, Limit: 1})
+		if err != nil {
+			return fmt.Errorf("finalise another topic: %w", err)
+		}
+		return f.Rollback(ctx)
+	})
+	o.finalise(ctx, topicID)
+	return errors.Join(s.err, o.err)
 }
 
 func (s *scene) applyAll(ctx context.Context, f sink.Finaliser, windows []sink.PendingWindow) error {
@@ -65,25 +145,33 @@ func (s *scene) applyAll(ctx context.Context, f sink.Finaliser, windows []sink.P
 // watermark in sight.
 func twoCloses(ctx context.Context, h Harness) error {
 	s := newScene(ctx, h, 2)
-	a, b := s.claim(ctx, arrival(0)), s.claim(ctx, arrival(1))
+	o := s.other()
+	a, b := s.claim(ctx, arrival(0)), o.claim(ctx, arrival(1))
 	for _, t := range []*task{a, b} {
 		t.add(0, 10, 60)
-	}
-	s.save(ctx, a, b)
-	for _, t := range []*task{a, b} {
+		t.scene.save(ctx, t)
 		t.heartbeat(1, 430)
 	}
 	fa, fb := a.snapshot(), b.snapshot()
 	s.flush(ctx, fa)
-	windows, _ := s.finalise(ctx, topicID)
-	s.equal("windows for A", 0, windows)
-	s.flush(ctx, fb)
 	a.wrote(fa)
+	s.final(ctx, topicID, 10, func(f sink.Finaliser, windows []sink.PendingWindow) error {
+		s.equal("windows for A", 0, len(windows))
+		if h.Interleaves {
+			// B closes now, and cannot finalise because A has the lock.
+			o.flush(ctx, fb)
+		}
+		return s.applyAll(ctx, f, windows)
+	})
+	if !h.Interleaves {
+		o.flush(ctx, fb)
+	}
+	s.equal("rows", 0, len(s.aggregates(ctx)))
 	s.save(ctx, a) // an empty one
-	windows, _ = s.finalise(ctx, topicID)
+	windows, _ := s.finalise(ctx, topicID)
 	s.equal("windows after the next tick", 1, windows)
 	s.equal("count", int64(2), s.network(ctx, 0).Count)
-	return s.err
+	return errors.Join(s.err, o.err)
 }
 
 // M13: a window is finalised again, and its content is the same.
@@ -122,16 +210,17 @@ func (s *scene) computed(ctx context.Context) (rows []sink.Aggregate) {
 // had by applying what an earlier, rolled back one has read.
 func replacedMeanwhile(ctx context.Context, h Harness) error {
 	s := newScene(ctx, h, 1)
-	a := s.claim(ctx, arrival(0))
+	o := s.other()
+	a := o.claim(ctx, arrival(0))
 	a.heartbeat(99, 5000)
-	s.save(ctx, a)
+	o.save(ctx, a)
 	fuller := []sink.Segment{
 		s.backfill(10, 20, 60, 30),   // another origin
 		s.segment(1, 10, 21, 60, 30), // another end
 		s.segment(2, 9, 20, 60, 30),  // another begin
 	}
 	for n := range fuller {
-		s.rewrite(ctx, a, s.segment(int64(n), 10, 20, 60))
+		o.rewrite(ctx, a, s.segment(int64(n), 10, 20, 60))
 	}
 	var read []sink.PendingWindow
 	s.final(ctx, topicID, 10, func(f sink.Finaliser, windows []sink.PendingWindow) error {
@@ -139,11 +228,11 @@ func replacedMeanwhile(ctx context.Context, h Harness) error {
 		if !h.Interleaves {
 			return nil
 		}
-		s.rewrite(ctx, a, fuller...)
+		o.rewrite(ctx, a, fuller...)
 		return s.applyAll(ctx, f, windows)
 	})
 	if !h.Interleaves {
-		s.rewrite(ctx, a, fuller...)
+		o.rewrite(ctx, a, fuller...)
 		s.final(ctx, topicID, 10, func(f sink.Finaliser, _ []sink.PendingWindow) error {
 			return s.applyAll(ctx, f, read)
 		})
@@ -160,7 +249,7 @@ func replacedMeanwhile(ctx context.Context, h Harness) error {
 	for n := range fuller {
 		s.equal("count", int64(2), s.network(ctx, int64(n)).Count)
 	}
-	return s.err
+	return errors.Join(s.err, o.err)
 }
 
 // K15: p1 never had a record, so W0 is final without it; then it wakes.
@@ -192,7 +281,8 @@ func wakingPartition(ctx context.Context, h Harness) error {
 // K27: rows of the network get data from both partitions, in either order.
 func bothOrders(ctx context.Context, h Harness) error {
 	s := newScene(ctx, h, 2)
-	a, b := s.claim(ctx, arrival(0)), s.claim(ctx, arrival(1))
+	o := s.other()
+	a, b := s.claim(ctx, arrival(0)), o.claim(ctx, arrival(1))
 	for n, order := range [][]*task{{a, b}, {b, a}} {
 		second := int64(n) * 300
 		for _, t := range order {
@@ -202,8 +292,8 @@ func bothOrders(ctx context.Context, h Harness) error {
 				t.add(t.position, second+10, 600)
 			}
 			t.heartbeat(t.position, second+420)
-			s.save(ctx, t)
-			s.finalise(ctx, topicID)
+			t.scene.save(ctx, t)
+			t.scene.finalise(ctx, topicID)
 		}
 		got := s.network(ctx, int64(n))
 		s.equal("row", sink.Aggregate{
@@ -211,7 +301,16 @@ func bothOrders(ctx context.Context, h Harness) error {
 			Count: 3, Mean: 220, P90: 600, Max: 600, Min: 0, Revision: 1, Topic: arrivals,
 		}, got)
 	}
-	return s.err
+	// A rebalance moves p1 to A, which reads its open window again.
+	b = s.claim(ctx, arrival(1))
+	b.forget()
+	b.add(0, 10, 600)
+	b.heartbeat(1, 420)
+	s.save(ctx, b)
+	before := s.dump(ctx)
+	s.finalise(ctx, topicID)
+	s.unchanged(ctx, "finalising after the move", before)
+	return errors.Join(s.err, o.err)
 }
 
 // K38: nothing is seeded with 0 or -1.

@@ -48,6 +48,9 @@ func newScene(ctx context.Context, h Harness, partitions int32) *scene {
 	return s
 }
 
+// other is the same scene as another instance plays it. Its errors are its own.
+func (s *scene) other() *scene { return &scene{h: s.h.second(), err: s.err} }
+
 func (s *scene) failf(format string, args ...any) {
 	if s.err == nil {
 		s.err = fmt.Errorf(format, args...)

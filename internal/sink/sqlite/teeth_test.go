@@ -336,7 +336,7 @@ func TestSuiteHasTeeth(t *testing.T) {
 				return n, errors.Join(err, x.exec(ctx, "DELETE FROM window_segments WHERE data IS NULL"))
 			}}
 		}},
-		{"merges a sealed window", "a sealed window is not merged until it is rewritten", func(x tables) *broken {
+		{"merges a sealed window", "M03 a sealed window is not merged until it is rewritten", func(x tables) *broken {
 			return &broken{beforeFinal: func(ctx context.Context, _ sink.FinalRequest) error {
 				return x.exec(ctx, "DELETE FROM window_segments WHERE data IS NULL")
 			}}
@@ -377,10 +377,10 @@ func TestSuiteHasTeeth(t *testing.T) {
 		{"adds instead of replacing", "an aggregate flushed by two epochs counts once", func(x tables) *broken {
 			return &broken{apply: x.addUp}
 		}},
-		{"marks without identity", "a segment replaced after it was read stays unmerged", func(tables) *broken {
+		{"marks without identity", "M19 a segment replaced after it was read stays unmerged", func(tables) *broken {
 			return &broken{apply: markAnything}
 		}},
-		{"always raises the revision", "equal content does not raise the revision", func(x tables) *broken {
+		{"always raises the revision", "M13 equal content does not raise the revision", func(x tables) *broken {
 			return &broken{afterCommit: func(ctx context.Context) error {
 				return x.exec(ctx, "UPDATE delay_aggregates SET revision = revision + 1")
 			}}
