@@ -193,6 +193,7 @@ func TestM12KafkaUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	for _, when := range []wire.When{wire.Before, wire.After} {
 		onBrokers(t, func(t *testing.T, b *brokers, r *rig) {
+			t.Helper()
 			p := b.start(r)
 			first, second := feed(10, trip("a", 10, stop(1, 600, 1))), feed(20, trip("a", 20, stop(1, 600, 2)))
 			r.publish(p.Ingester, first)

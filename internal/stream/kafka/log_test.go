@@ -180,7 +180,7 @@ func TestFencedForCertain(t *testing.T) {
 		for range 2 {
 			young := time.Since(began) < transactionTimeout
 			for _, code := range []error{kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.InvalidTxnState} {
-				if err := ended(t.Context(), code, began); errors.Is(err, stream.ErrFenced) != young || !errors.Is(err, code) {
+				if err := ended(t.Context(), code, began); errors.Is(err, stream.ErrFenced) != young || errors.Is(err, stream.ErrUnavailable) == young || !errors.Is(err, code) {
 					t.Errorf("after %v: %v", time.Since(began), err)
 				}
 			}
@@ -188,8 +188,10 @@ func TestFencedForCertain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if errors.Is(ended(t.Context(), kerr.OperationNotAttempted, time.Now()), stream.ErrFenced) {
-			t.Error("a transaction that was not attempted was fenced")
+		for _, code := range []error{kerr.OperationNotAttempted, kerr.OutOfOrderSequenceNumber, kerr.InvalidProducerIDMapping} {
+			if err := ended(t.Context(), code, time.Now()); errors.Is(err, stream.ErrFenced) || !errors.Is(err, stream.ErrUnavailable) {
+				t.Errorf("of a client that the brokers have forgotten: %v", err)
+			}
 		}
 	})
 }
