@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/peil-stream/peil/internal/stream"
@@ -236,7 +234,7 @@ func consumeUnread(ctx context.Context, h *Harness) error {
 		return err
 	}
 	held, free := stream.Partition{Topic: topic, Index: 0}, stream.Partition{Topic: topic, Index: 1}
-	vs := numbered(strings.Repeat("y", 996), 2000) // 2 MB, far more than any buffer here
+	vs := noise(2000) // 2 MB, far more than any buffer here
 	for _, p := range []stream.Partition{held, free} {
 		if err := h.Log.Append(ctx, texts(topic, p.Index, vs...)...); err != nil {
 			return fmt.Errorf("append: %w", err)
@@ -273,7 +271,7 @@ func consumeSpeeds(ctx context.Context, h *Harness) error {
 		return err
 	}
 	slow := stream.Partition{Topic: topic}
-	vs := numbered(strings.Repeat("z", 996), 1500)
+	vs := noise(1500)
 	if err := h.Log.Append(ctx, texts(topic, 0, vs...)...); err != nil {
 		return fmt.Errorf("append: %w", err)
 	}
@@ -422,14 +420,7 @@ func consumeTrimmed(ctx context.Context, h *Harness) error {
 		return err
 	}
 	bad, good := stream.Partition{Topic: topic, Index: 0}, stream.Partition{Topic: topic, Index: 1}
-	vs := make([]string, 2000)           // 2 MB that nobody can compress, far more than any buffer here
-	noise := rand.New(rand.NewPCG(1, 2))
-	for i := range vs {
-		vs[i] = fmt.Sprintf("%04d", i)
-		for len(vs[i]) < 1000 {
-			vs[i] += strconv.FormatUint(noise.Uint64(), 36)
-		}
-	}
+	vs := noise(2000) // 2 MB, far more than any buffer here
 	for part := range slices.Chunk(vs, 100) {
 		if err := h.Log.Append(ctx, texts(topic, 0, part...)...); err != nil {
 			return fmt.Errorf("append: %w", err)
