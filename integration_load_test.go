@@ -234,6 +234,9 @@ func TestSeveralProcessors(t *testing.T) {
 			load(part)
 		}()
 		await(t, "work to disturb", func() bool { return accepted() > before+records/4 }, running...)
+		if n := accepted(); n == before+records {
+			t.Errorf("all %d records were read already: nothing is disturbed", n)
+		}
 		fn()
 		<-loaded
 	}

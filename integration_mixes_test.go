@@ -61,6 +61,7 @@ func TestKilledThreeTimes(t *testing.T) {
 		pr := p.start(t, city...)
 		await(t, "the processor to get on", func() bool { return read() > size*(n+1)/(kills+2) }, pr)
 		pr.kill()
+		t.Logf("kill %d: %d of %d offsets read", n+1, read(), size)
 	}
 	if at := read(); at >= size*9/10 {
 		t.Fatalf("at the last kill %d of %d offsets were read: too late", at, size)
