@@ -391,6 +391,31 @@ func truncated(r *kmsg.OffsetForLeaderEpochRequest, p stream.Partition, end int6
 	return resp, nil, true
 }
 
+// TestFailedPartitionComesBack: the next stay of a partition that failed flows.
+func TestFailedPartitionComesBack(t *testing.T) {
+	t.Parallel()
+	cluster := fakeBrokers(t)
+	h := openHarness(t, cluster.ListenAddrs()...)
+	p := h.topic(t, "t", 1)
+	h.write(t, p, "a", "b")
+	starts := make(chan int64, 2)
+	starts <- 100
+	starts <- 1
+	g := h.visit(t, &guest{begin: func(_ context.Context, a *stream.Assignment) error {
+		a.Start = <-starts
+		return nil
+	}}, "g", p.Topic)
+	g.wait(t, "the failure", func() bool { return errors.Is(g.errs[p], stream.ErrOutOfRange) })
+	cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Heartbeat}, Err: kerr.UnknownMemberID})
+	g.waitFor(t, p, "b")
+	if err := g.stop(); err != nil || g.errs[p] != nil {
+		t.Errorf("the run ended with %v, the partition with %v", err, g.errs[p])
+	}
+	if want := []string{"assigned 0", "closed 0", "lost 0", "assigned 0", "revoked 0", "closed 0"}; !slices.Equal(g.events, want) {
+		t.Errorf("what happened: %q", g.events)
+	}
+}
+
 // TestTopicGone: the partitions of a topic that is deleted, or made again, stop;
 // those of others go on.
 func TestTopicGone(t *testing.T) {

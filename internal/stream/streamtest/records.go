@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/peil-stream/peil/internal/stream"
@@ -110,4 +112,20 @@ func memory(p stream.Publisher) []string {
 		m = append(m, k+"="+text(v))
 	}
 	return m
+}
+
+// noise are values of 1 kB in order, none alike and none that compresses: what is
+// compressed fits into buffers that it should be too large for.
+func noise(n int) []string {
+	random := rand.New(rand.NewPCG(1, 2))
+	values := make([]string, n)
+	for i := range values {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%06d-", i)
+		for b.Len() < 1000 {
+			b.WriteString(strconv.FormatUint(random.Uint64(), 36))
+		}
+		values[i] = b.String()[:1000]
+	}
+	return values
 }
