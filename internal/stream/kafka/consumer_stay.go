@@ -18,8 +18,9 @@ const (
 	// its channel when the client stops asking for it, and when it asks again.
 	fetchesMost  = 3
 	fetchesLeast = 1
-	// fewRecords are put into the piece before them.
+	// fewRecords that are fewBytes together are put into the piece before them.
 	fewRecords = 256
+	fewBytes   = 32 << 10
 )
 
 // errTruncated: what a consumer has read is no longer in the log.
@@ -84,7 +85,7 @@ func (s *stay) push(records []*kgo.Record) {
 		return
 	}
 	s.next = records[len(records)-1].Offset + 1
-	if n := len(s.queue); n > 0 && len(records) < fewRecords && len(s.queue[n-1]) < fewRecords {
+	if n := len(s.queue); n > 0 && few(s.queue[n-1], records) {
 		s.queue[n-1] = append(s.queue[n-1], records...)
 	} else {
 		s.queue = append(s.queue, records)
@@ -94,6 +95,20 @@ func (s *stay) push(records []*kgo.Record) {
 		s.m.client.PauseFetchPartitions(s.named())
 	}
 	notify(s.wake)
+}
+
+// few says that pieces are small enough to be one.
+func few(pieces ...[]*kgo.Record) bool {
+	n, size := 0, 0
+	for _, p := range pieces {
+		if n += len(p); n > fewRecords {
+			return false
+		}
+		for _, r := range p {
+			size += len(r.Key) + len(r.Value)
+		}
+	}
+	return size <= fewBytes
 }
 
 // abandon stops the partition for a reason.

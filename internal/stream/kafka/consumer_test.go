@@ -2,9 +2,11 @@ package kafka
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -389,6 +391,37 @@ func truncated(r *kmsg.OffsetForLeaderEpochRequest, p stream.Partition, end int6
 		resp.Topics = append(resp.Topics, topic)
 	}
 	return resp, nil, true
+}
+
+// TestUnreadPartitionIsPaused: of a partition that nobody reads a few fetches are
+// held, however often others are polled.
+func TestUnreadPartitionIsPaused(t *testing.T) {
+	t.Parallel()
+	h := openHarness(t, fakeBrokers(t).ListenAddrs()...)
+	read := h.topic(t, "t", 2)
+	unread := stream.Partition{Topic: read.Topic, Index: 1}
+	for range 60 {
+		noise := make([]byte, 50_000)
+		if _, err := rand.Read(noise); err != nil {
+			t.Fatal(err)
+		}
+		h.write(t, unread, string(noise))
+	}
+	g := &guest{unread: unread}
+	h.visit(t, g, "g", read.Topic)
+	var want []string
+	for i := range 60 {
+		want = append(want, strconv.Itoa(i))
+		h.write(t, read, want[i])
+		g.waitFor(t, read, want...)
+	}
+	m := g.consumer.running.Load()
+	s := m.stay(unread)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.queue); n == 0 || n > fetchesMost || !s.paused {
+		t.Errorf("%d fetches wait, paused %t", n, s.paused)
+	}
 }
 
 // TestFailedPartitionComesBack: the next stay of a partition that failed flows.

@@ -22,6 +22,8 @@ type guest struct {
 	// end is called in Revoked.
 	end func(ctx context.Context, as []*stream.Assignment)
 
+	// unread is a partition whose batches are not read before it is given back.
+	unread stream.Partition
 	// age is how old what is known of the topics may get. Zero: as usual.
 	age time.Duration
 
@@ -43,7 +45,7 @@ type guest struct {
 // visit runs a guest of a group over topics until the test or stop ends it.
 func (h *harness) visit(t *testing.T, g *guest, group string, topics ...string) *guest {
 	t.Helper()
-	c, err := h.log.Consumer(stream.Subscription{Group: h.Prefix + group, Topics: topics})
+	c, err := h.log.Consumer(stream.Subscription{Group: h.Prefix + group, Topics: topics, BatchBytes: 10_000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,9 @@ func (g *guest) Assigned(ctx context.Context, as []*stream.Assignment) error {
 	for _, a := range as {
 		g.event("assigned", a)
 		g.change(func() { g.ids[a.Partition] = a.TopicID })
-		g.reading.Go(func() { g.read(a) })
+		if a.Partition != g.unread {
+			g.reading.Go(func() { g.read(a) })
+		}
 	}
 	return nil
 }

@@ -236,8 +236,8 @@ func consumeUnread(ctx context.Context, h *Harness) error {
 	held, free := stream.Partition{Topic: topic, Index: 0}, stream.Partition{Topic: topic, Index: 1}
 	vs := noise(2000) // 2 MB, far more than any buffer here
 	for _, p := range []stream.Partition{held, free} {
-		if err := h.Log.Append(ctx, texts(topic, p.Index, vs...)...); err != nil {
-			return fmt.Errorf("append: %w", err)
+		if err := h.appendParts(ctx, p, vs); err != nil {
+			return err
 		}
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{
@@ -272,8 +272,8 @@ func consumeSpeeds(ctx context.Context, h *Harness) error {
 	}
 	slow := stream.Partition{Topic: topic}
 	vs := noise(1500)
-	if err := h.Log.Append(ctx, texts(topic, 0, vs...)...); err != nil {
-		return fmt.Errorf("append: %w", err)
+	if err := h.appendParts(ctx, slow, vs); err != nil {
+		return err
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}, BatchBytes: 20_000},
 		&member{hold: func(p stream.Partition) bool { return p == slow }})
@@ -421,10 +421,8 @@ func consumeTrimmed(ctx context.Context, h *Harness) error {
 	}
 	bad, good := stream.Partition{Topic: topic, Index: 0}, stream.Partition{Topic: topic, Index: 1}
 	vs := noise(2000) // 2 MB, far more than any buffer here
-	for part := range slices.Chunk(vs, 100) {
-		if err := h.Log.Append(ctx, texts(topic, 0, part...)...); err != nil {
-			return fmt.Errorf("append: %w", err)
-		}
+	if err := h.appendParts(ctx, bad, vs); err != nil {
+		return err
 	}
 	m, err := join(ctx, h.Log, stream.Subscription{Group: h.name("g"), Topics: []string{topic}, BatchBytes: 10_000},
 		&member{hold: func(p stream.Partition) bool { return p == bad }})

@@ -129,3 +129,13 @@ func noise(n int) []string {
 	}
 	return values
 }
+
+// appendParts appends values in parts that a log may store and fetch apart.
+func (h *Harness) appendParts(ctx context.Context, p stream.Partition, values []string) error {
+	for part := range slices.Chunk(values, 50) {
+		if err := h.Log.Append(ctx, texts(p.Topic, p.Index, part...)...); err != nil {
+			return fmt.Errorf("append: %w", err)
+		}
+	}
+	return nil
+}
