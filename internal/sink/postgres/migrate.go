@@ -23,6 +23,10 @@ SELECT COALESCE(current_schema(), ''), EXISTS (SELECT FROM pg_catalog.pg_class A
 	lockSchema = `SELECT pg_advisory_xact_lock(hashtextextended('peil schema ' || current_schema(), 0))`
 )
 
+// beginMigration begins a transaction that ends if the process stops in it; how
+// long the steps take is not bounded.
+const beginMigration = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL idle_in_transaction_session_timeout = '60s'`
+
 const adviceMigrate = "run `peil migrate` as the owner of the tables, then start this again"
 
 // Migrate brings the tables to the version of this program and returns the one
@@ -90,7 +94,7 @@ func version(ctx context.Context, q querier) (int, error) {
 
 // migrate takes the missing steps in one transaction, under a lock.
 func migrate(ctx context.Context, pool *pgxpool.Pool) (from int, err error) {
-	tx, err := pool.Begin(ctx)
+	tx, err := pool.BeginTx(ctx, pgx.TxOptions{BeginQuery: beginMigration})
 	if err != nil {
 		return 0, failure(ctx, "migrate", err)
 	}

@@ -44,8 +44,9 @@ func (o Options) withDefaults() Options {
 type timeouts struct {
 	// lock is how long a statement waits for a row or table lock.
 	lock time.Duration
-	// idle is how long the server waits for the next statement before it ends the
-	// session: a stopped process loses its locks after it.
+	// idle is how long the server waits for the next statement, or for an answer to
+	// be taken, before it ends the session: a stopped process loses its locks
+	// after it.
 	idle time.Duration
 	// statement bounds one statement, not a flush: each writes a bounded chunk.
 	statement time.Duration
@@ -61,8 +62,8 @@ func timeoutsOf(session time.Duration) timeouts {
 // lost behind a pooler that shares sessions.
 func (t timeouts) begin() string {
 	return fmt.Sprintf(`BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = %d; `+
-		`SET LOCAL idle_in_transaction_session_timeout = %d; SET LOCAL statement_timeout = %d`,
-		t.lock.Milliseconds(), t.idle.Milliseconds(), t.statement.Milliseconds())
+		`SET LOCAL idle_in_transaction_session_timeout = %d; SET LOCAL tcp_user_timeout = %d; SET LOCAL statement_timeout = %d`,
+		t.lock.Milliseconds(), t.idle.Milliseconds(), t.idle.Milliseconds(), t.statement.Milliseconds())
 }
 
 // answer is how long the client waits for the answer to one statement. It is

@@ -32,6 +32,9 @@ type relay struct {
 	work     sync.WaitGroup
 	// muted keeps the answers of the server back.
 	muted atomic.Bool
+	// taking is held by who takes an answer from the server; whoever holds it
+	// longer is a client that was stopped.
+	taking sync.RWMutex
 
 	mu    sync.Mutex
 	conns []net.Conn
@@ -93,8 +96,8 @@ func (r *relay) accept() {
 		r.conns = append(r.conns, client, server)
 		r.mu.Unlock()
 		r.work.Go(func() {
-			_, _ = io.Copy(muffled{client, &r.muted}, server) // ends with either connection
-			_ = client.Close()                                // the other may have closed it
+			_, _ = io.Copy(muffled{client, r}, server) // ends with either connection
+			_ = client.Close()                         // the other may have closed it
 		})
 		r.work.Go(func() { r.forward(client, server) })
 	}
@@ -103,10 +106,18 @@ func (r *relay) accept() {
 // muffled writes nothing while muted.
 type muffled struct {
 	io.Writer
-	muted *atomic.Bool
+	*relay
 }
 
+// stop lets no more answers be taken from the server.
+func (r *relay) stop() { r.taking.Lock() }
+
+// wake ends stop.
+func (r *relay) wake() { r.taking.Unlock() }
+
 func (m muffled) Write(p []byte) (int, error) {
+	m.taking.RLock()
+	defer m.taking.RUnlock()
 	if m.muted.Load() {
 		return len(p), nil
 	}
@@ -347,6 +358,84 @@ func TestStoppedFinaliserLosesItsLock(t *testing.T) {
 	}
 }
 
+// TestStoppedReaderLosesItsLock stops a finaliser while it takes the segments from
+// the server, which then waits not for a statement but for its answer to go.
+func TestStoppedReaderLosesItsLock(t *testing.T) {
+	t.Parallel()
+	const session = 8 * time.Second
+	address := services.Postgres(t)
+	r, through := newRelay(t, address)
+	req := sink.FinalRequest{Topic: "arrivals", TopicID: "id", Limit: 1}
+	s := openSink(t, postgres.Options{URL: through + "&pool_max_conns=1", SessionTimeout: session})
+	heir := openSink(t, postgres.Options{URL: address, SessionTimeout: session})
+	p := part(0)
+	claimAll(t, s, p)
+	// More than the buffers between server and client hold.
+	g := segment()
+	g.Data = make([]byte, 40<<20)
+	p.Segments, p.FinalTo = []sink.Segment{g}, 300_000
+	mustFlush(t, openSink(t, postgres.Options{URL: address}), p)
+	// Once before, so that the statements are prepared.
+	f, err := s.Final(t.Context(), req)
+	if err == nil {
+		_, err = f.Pending(t.Context())
+	}
+	if err == nil {
+		err = f.Rollback(t.Context())
+	}
+	if err == nil {
+		f, err = s.Final(t.Context(), req)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The topic is an argument of the statement that looks for windows, and then of
+	// the one that reads their segments.
+	stopped := make(chan struct{})
+	r.arm("arrivals", func(_, server net.Conn, message []byte) bool {
+		_, err := server.Write(message)
+		r.arm("arrivals", func(_, server net.Conn, message []byte) bool {
+			r.stop()
+			_, err := server.Write(message)
+			close(stopped)
+			return err == nil
+		})
+		return err == nil
+	})
+	read := make(chan error, 1)
+	go func() {
+		_, err := f.Pending(t.Context())
+		read <- err
+	}()
+	<-stopped
+	waitUntil(t, openPool(t, address), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() "+
+		"AND application_name = 'peil' AND wait_event = 'ClientWrite')")
+	for {
+		next, err := heir.Final(t.Context(), req)
+		if err == nil {
+			if err := next.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			break
+		}
+		if !errors.Is(err, sink.ErrBusy) {
+			t.Fatalf("Final: %v", err)
+		}
+	}
+	select {
+	case err := <-read:
+		t.Fatalf("the stopped one gave up by itself: %v", err)
+	default:
+	}
+	r.wake()
+	if err := <-read; !errors.Is(err, sink.ErrTransient) {
+		t.Errorf("Pending of the stopped one: got %v, want an error that may pass", err)
+	}
+	if err := f.Rollback(t.Context()); err != nil {
+		t.Errorf("Rollback of the stopped one: %v", err)
+	}
+}
+
 // TestRollbackAfterTheEndOfTheContext frees lock and connection: more often than
 // the pool has connections.
 func TestRollbackAfterTheEndOfTheContext(t *testing.T) {
@@ -454,5 +543,48 @@ func TestRetentionWaitsForFlushes(t *testing.T) {
 	close(goOn)
 	if err := errors.Join(<-flushed, <-retained); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTwoGroupsAtOnce: while one group registers its partitions, unseen, another
+// comes. It waits, and is refused, although it began with an empty table.
+func TestTwoGroupsAtOnce(t *testing.T) {
+	t.Parallel()
+	database := services.Postgres(t)
+	second := map[string]func(sink.Sink) error{
+		"registers": func(s sink.Sink) error { return s.Register(t.Context(), streamTopic(1), "second") },
+		"claims": func(s sink.Sink) error {
+			_, err := s.Claim(t.Context(), sink.ClaimRequest{Partition: part(0).Partition, TopicID: "id", Group: "second"})
+			return err
+		},
+	}
+	for name, comes := range second {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			address := schema(t, database)
+			pool := openPool(t, address)
+			r, through := newRelay(t, address)
+			first, other := openSink(t, postgres.Options{URL: through}), openSink(t, postgres.Options{URL: address + "&application_name=" + name})
+			written, goOn := make(chan struct{}), make(chan struct{})
+			r.arm("commit\x00", func(_, server net.Conn, message []byte) bool {
+				close(written)
+				<-goOn
+				_, err := server.Write(message)
+				return err == nil
+			})
+			registered, came := make(chan error, 1), make(chan error, 1)
+			go func() { registered <- first.Register(t.Context(), streamTopic(2), "first") }()
+			<-written
+			go func() { came <- comes(other) }()
+			waitUntil(t, pool, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '"+name+"' AND wait_event_type = 'Lock')")
+			close(goOn)
+			if err := <-registered; err != nil {
+				t.Errorf("the first group: %v", err)
+			}
+			e, ok := errors.AsType[*sink.MismatchError](<-came)
+			if !ok || e.What != "group_id" || e.Stored != "first" {
+				t.Errorf("the second group: got %v, want it refused", e)
+			}
+		})
 	}
 }

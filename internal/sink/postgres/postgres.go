@@ -46,7 +46,7 @@ func Open(ctx context.Context, o Options) (*Sink, error) {
 		pool.Close()
 		return nil, err
 	}
-	v, err := OpenViewer(ctx, o)
+	v, err := openViewer(ctx, o, true)
 	if err != nil {
 		pool.Close()
 		return nil, err

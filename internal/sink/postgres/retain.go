@@ -13,7 +13,8 @@ const (
 
 	// emptySegments empties what was merged long enough ago, in windows of which
 	// every segment of the same topic id is merged. The rows stay: they hold the
-	// identity against which a later segment is judged.
+	// identity against which a later segment is judged. The order is that of the
+	// index on what is left to empty.
 	emptySegments = `
 UPDATE window_segments AS w SET data = NULL
 FROM (SELECT s.window_start, s.topic, s.partition FROM window_segments AS s
@@ -21,7 +22,7 @@ FROM (SELECT s.window_start, s.topic, s.partition FROM window_segments AS s
 		AND NOT EXISTS (SELECT FROM window_segments AS o
 			WHERE o.window_start = s.window_start AND o.topic = s.topic AND o.topic_id = s.topic_id
 				AND o.merged_at IS NULL)
-	ORDER BY s.window_start, s.topic, s.partition LIMIT $2 FOR UPDATE) AS old
+	ORDER BY s.merged_at LIMIT $2 FOR UPDATE) AS old
 WHERE w.window_start = old.window_start AND w.topic = old.topic AND w.partition = old.partition`
 )
 

@@ -22,7 +22,13 @@ type Viewer struct {
 // error wraps [ErrNoSchema]; if they are not those of this program it is a
 // [*SchemaError]. The caller closes the viewer.
 func OpenViewer(ctx context.Context, o Options) (*Viewer, error) {
-	pool, err := connect(ctx, o.URL, false)
+	return openViewer(ctx, o, false)
+}
+
+// openViewer connects for reading: to the server that takes writes, if the views
+// are those of a writer.
+func openViewer(ctx context.Context, o Options, writer bool) (*Viewer, error) {
+	pool, err := connect(ctx, o.URL, writer)
 	if err != nil {
 		return nil, err
 	}
