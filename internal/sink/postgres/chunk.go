@@ -21,8 +21,9 @@ type table[T any] struct {
 	bytes func(*T) int
 }
 
-// chunkBytes bounds the data of one statement.
-const chunkBytes = 8 << 20
+// chunkBytes bounds the data of one statement: it must arrive before the server
+// takes the session for an idle one.
+const chunkBytes = 2 << 20
 
 // put writes rows chunk by chunk. With careful, a chunk that holds a row which
 // the database refuses is halved until that row is found, and the error is a
