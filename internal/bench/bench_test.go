@@ -69,7 +69,9 @@ func TestEveryStageReadsEverythingAndTheRowsAreRight(t *testing.T) {
 // what it is compared with.
 func TestAWrongRowIsFound(t *testing.T) {
 	t.Parallel()
-	r, tidy, err := start(t.Context(), small(t))
+	o := small(t)
+	o.Shape.Records = 2_000
+	r, tidy, err := start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +81,8 @@ func TestAWrongRowIsFound(t *testing.T) {
 		}
 	}()
 	s := Spec{
-		Stage: StageSQLite, Brokers: r.Kafka.Brokers, Topic: r.topic.Name, Group: "g", Partitions: 3, Messages: 20_003,
-		FlushRecords: 2_000, Database: filepath.Join(t.TempDir(), "peil.db"),
+		Stage: StageSQLite, Brokers: r.Kafka.Brokers, Topic: r.topic.Name, Group: "g", Partitions: 3, Messages: 2_003,
+		FlushRecords: 200, Database: filepath.Join(t.TempDir(), "peil.db"),
 	}
 	if _, err := RunStage(t.Context(), s, r.Kafka); err != nil {
 		t.Fatal(err)
@@ -197,7 +199,7 @@ func TestAStopLeavesNothingBehind(t *testing.T) {
 	for _, at := range []string{"filling", "filled", "round 1 of 1: batches"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		o := small(t)
-		o.Kafka.Brokers, o.Shape.Records = cluster.ListenAddrs(), 200_000
+		o.Kafka.Brokers, o.Shape.Records = cluster.ListenAddrs(), 100_001
 		o.Told = func(line string, _ bool) {
 			if strings.HasPrefix(line, at) {
 				cancel()
