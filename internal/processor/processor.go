@@ -248,7 +248,7 @@ func (p *Processor) sorted() []*task {
 	for _, t := range p.tasks {
 		ts = append(ts, t)
 	}
-	slices.SortFunc(ts, func(a, b *task) int { return comparePartitions(a.a.Partition, b.a.Partition) })
+	slices.SortFunc(ts, func(a, b *task) int { return a.a.Partition.Compare(b.a.Partition) })
 	return ts
 }
 

@@ -60,7 +60,3 @@ func (p *Processor) openWindows() []OpenWindow {
 	slices.SortFunc(all, func(a, b OpenWindow) int { return cmp.Compare(a.Start, b.Start) })
 	return all
 }
-
-func comparePartitions(a, b stream.Partition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
-}

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,11 @@ type Partition struct {
 
 // String gives topic/index, as in logs and errors.
 func (p Partition) String() string { return fmt.Sprintf("%s/%d", p.Topic, p.Index) }
+
+// Compare orders partitions by topic and index; it is negative if p comes first.
+func (p Partition) Compare(q Partition) int {
+	return cmp.Or(cmp.Compare(p.Topic, q.Topic), cmp.Compare(p.Index, q.Index))
+}
 
 // Header is one header of a record. Keys may repeat.
 type Header struct {

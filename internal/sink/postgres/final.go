@@ -149,23 +149,16 @@ func (f *finaliser) pending(ctx context.Context) ([]sink.PendingWindow, error) {
 // Apply implements [sink.Finaliser]. The rows may come in any order, but each
 // key once.
 func (f *finaliser) Apply(ctx context.Context, w sink.PendingWindow, rows []window.Row) (sink.Applied, error) {
-	doing := fmt.Sprintf("finalise %s: window %s", f.req.Topic, timeText(w.Start))
-	sorted := slices.Clone(rows)
-	slices.SortFunc(sorted, compareRows)
-	for i := 1; i < len(sorted); i++ {
-		if compareRows(sorted[i-1], sorted[i]) == 0 {
-			return sink.Applied{}, fmt.Errorf("%s: two rows for %s %s", doing, sorted[i].Dimension, label(sorted[i].ID))
-		}
+	doing := fmt.Sprintf("finalise %s: window %s", f.req.Topic, sink.TimeText(w.Start))
+	sorted, err := sink.SortRows(rows)
+	if err != nil {
+		return sink.Applied{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	applied, err := f.apply(ctx, w, sorted)
 	if err != nil {
 		return sink.Applied{}, failure(ctx, doing, err)
 	}
 	return applied, nil
-}
-
-func compareRows(a, b window.Row) int {
-	return cmp.Or(cmp.Compare(a.Dimension, b.Dimension), cmp.Compare(a.ID, b.ID))
 }
 
 func (f *finaliser) apply(ctx context.Context, w sink.PendingWindow, rows []window.Row) (sink.Applied, error) {
@@ -258,7 +251,7 @@ func (f *finaliser) noteForeign(ctx context.Context, start int64, foreign []stor
 	in := sink.Incident{
 		Kind: sink.IncidentForeignRow, Topic: f.req.Topic, Partition: -1, FromOffset: -1, ToOffset: -1,
 		Detail: fmt.Sprintf("window %s: %d rows belong to another topic and were left alone; the first is %s %s of topic %s",
-			timeText(start), len(foreign), k.dimension, k.id, k.topic),
+			sink.TimeText(start), len(foreign), k.dimension, k.id, k.topic),
 	}
 	if err := addIncidents(ctx, f.tx, []sink.Incident{in}, f.now, false); err != nil {
 		return err

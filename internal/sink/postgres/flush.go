@@ -1,22 +1,19 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/peil-stream/peil/internal/sink"
-	"github.com/peil-stream/peil/internal/stream"
 )
 
 // fence moves a partition's row from the point that was last written to the one
 // being written. A row that is already there is hit too, which makes the redo
 // after an unknown outcome safe (R4); then every value is equal and updated_at
 // stays. The watermark never goes back, and neither does the position: what may
-// be stored is only From or To, and checkPoint refused a To behind From.
+// be stored is only From or To, and sink.SortFlush refused a To behind From.
 const fence = `
 UPDATE consumer_offsets SET
 	next_offset = $5, position = $6, leader_epoch = $7,
@@ -54,7 +51,7 @@ func (s *Sink) Flush(ctx context.Context, parts []sink.PartitionFlush) (sink.Flu
 	if len(parts) == 0 {
 		return sink.FlushResult{}, nil
 	}
-	sorted, err := ordered(parts)
+	sorted, err := sink.SortFlush(parts)
 	if err != nil {
 		return sink.FlushResult{}, fmt.Errorf("flush: %w", err)
 	}
@@ -117,60 +114,4 @@ func (f *flush) apply(ctx context.Context) error {
 		return err
 	}
 	return trimIncidents(ctx, f.tx, len(f.recorded))
-}
-
-// ordered returns the partitions sorted by topic and index, and checks them. The
-// snapshots themselves are shared, not copied: they are immutable.
-func ordered(parts []sink.PartitionFlush) ([]sink.PartitionFlush, error) {
-	sorted := slices.Clone(parts)
-	slices.SortStableFunc(sorted, func(a, b sink.PartitionFlush) int { return comparePartitions(a.Partition, b.Partition) })
-	for i := range sorted {
-		p := &sorted[i]
-		if i > 0 && sorted[i-1].Partition == p.Partition {
-			return nil, fmt.Errorf("partition %s: given twice", p.Partition)
-		}
-		if err := checkPoint(p); err != nil {
-			return nil, fmt.Errorf("partition %s: %w", p.Partition, err)
-		}
-		if err := checkSegments(p.Segments); err != nil {
-			return nil, fmt.Errorf("partition %s: %w", p.Partition, err)
-		}
-	}
-	return sorted, nil
-}
-
-func comparePartitions(a, b stream.Partition) int {
-	return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Index, b.Index))
-}
-
-func checkPoint(p *sink.PartitionFlush) error {
-	switch {
-	case p.To.Next < 0 || p.To.Next > p.To.Position:
-		return fmt.Errorf("next offset %d does not lie between 0 and position %d", p.To.Next, p.To.Position)
-	case p.From != nil && p.To.Position < p.From.Position:
-		return fmt.Errorf("position would go back from %d to %d", p.From.Position, p.To.Position)
-	default:
-		return nil
-	}
-}
-
-func checkSegments(segments []sink.Segment) error {
-	starts := make(map[int64]struct{}, len(segments))
-	for i := range segments {
-		s := &segments[i]
-		_, twice := starts[s.Start]
-		starts[s.Start] = struct{}{}
-		switch {
-		case twice:
-			return fmt.Errorf("window %s: two segments in one flush", timeText(s.Start))
-		case s.Start == sink.NoTime || s.End <= s.Start:
-			return fmt.Errorf("window %s: ends at %s", timeText(s.Start), timeText(s.End))
-		case s.FirstOffset > s.ThroughOffset:
-			return fmt.Errorf("window %s: first offset %d lies after through offset %d",
-				timeText(s.Start), s.FirstOffset, s.ThroughOffset)
-		case s.Data == nil:
-			return fmt.Errorf("window %s: segment without data", timeText(s.Start))
-		}
-	}
-	return nil
 }

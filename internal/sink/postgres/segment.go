@@ -104,7 +104,7 @@ func (f *flush) writeSegments(ctx context.Context) error {
 	err := table[offered]{
 		name: "window_segments",
 		key: func(o *offered) string {
-			return fmt.Sprintf("of partition %s: window %s", o.from.Partition, timeText(o.Start))
+			return fmt.Sprintf("of partition %s: window %s", o.from.Partition, sink.TimeText(o.Start))
 		},
 		bytes: func(o *offered) int { return len(o.Data) },
 		write: func(ctx context.Context, t *transaction, rows []offered) error {
@@ -219,7 +219,7 @@ func (f *flush) noteSealed(ctx context.Context, replaced []offered) error {
 			Kind: sink.IncidentSealed, Topic: p.Topic, Partition: p.Index,
 			FromOffset: o.FirstOffset, ToOffset: o.ThroughOffset,
 			Detail: fmt.Sprintf("window %s: a segment of %d records came after retention had emptied the window; "+
-				"it is stored but not merged; a backfill of the window merges it", timeText(o.Start), o.Records),
+				"it is stored but not merged; a backfill of the window merges it", sink.TimeText(o.Start), o.Records),
 		})
 	}
 	if err := addIncidents(ctx, f.tx, ins, f.now, f.careful); err != nil {

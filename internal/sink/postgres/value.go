@@ -22,11 +22,6 @@ func instant(ms int64) pgtype.Timestamptz {
 	return pgtype.Timestamptz{Time: time.UnixMilli(min(max(ms, instantMin), sink.Infinity)).UTC(), Valid: true}
 }
 
-// timeText is an instant in messages, as the API writes it.
-func timeText(ms int64) string {
-	return instant(ms).Time.Format("2006-01-02T15:04:05.000Z")
-}
-
 // timeColumn scans an instant into Unix milliseconds; NULL is [sink.NoTime].
 type timeColumn struct{ ms *int64 }
 

@@ -165,7 +165,7 @@ func TestFinalRefuses(t *testing.T) {
 	}
 	rows := []window.Row{{Dimension: "line", ID: "a"}, {Dimension: "line", ID: "b"}, {Dimension: "line", ID: "a"}}
 	_, err = f.Apply(t.Context(), sink.PendingWindow{End: 300_000}, rows)
-	if err == nil || !strings.Contains(err.Error(), "window 1970-01-01T00:00:00.000Z: two rows for line a") {
+	if err == nil || !strings.Contains(err.Error(), "window 1970-01-01T00:00:00.000Z: two rows for line \"a\"") {
 		t.Errorf("Apply with a key twice: got error %v", err)
 	}
 	if err := f.Rollback(t.Context()); err != nil {

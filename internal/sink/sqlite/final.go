@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"slices"
 
 	"github.com/peil-stream/peil/internal/sink"
 	"github.com/peil-stream/peil/internal/sqlitefile"
@@ -126,22 +125,15 @@ func (f *finaliser) pending(ctx context.Context) ([]sink.PendingWindow, error) {
 // key once.
 func (f *finaliser) Apply(ctx context.Context, w sink.PendingWindow, rows []window.Row) (sink.Applied, error) {
 	doing := fmt.Sprintf("finalise %s: window %s", f.req.Topic, sqlitefile.FormatTime(w.Start))
-	sorted := slices.Clone(rows)
-	slices.SortFunc(sorted, compareRows)
-	for i := 1; i < len(sorted); i++ {
-		if compareRows(sorted[i-1], sorted[i]) == 0 {
-			return sink.Applied{}, fmt.Errorf("%s: two rows for %s %s", doing, sorted[i].Dimension, sorted[i].ID)
-		}
+	sorted, err := sink.SortRows(rows)
+	if err != nil {
+		return sink.Applied{}, fmt.Errorf("%s: %w", doing, err)
 	}
 	applied, err := f.apply(ctx, w, sorted)
 	if err != nil {
 		return sink.Applied{}, failure(doing, err)
 	}
 	return applied, nil
-}
-
-func compareRows(a, b window.Row) int {
-	return cmp.Or(cmp.Compare(a.Dimension, b.Dimension), cmp.Compare(a.ID, b.ID))
 }
 
 func (f *finaliser) apply(ctx context.Context, w sink.PendingWindow, rows []window.Row) (sink.Applied, error) {
