@@ -36,6 +36,9 @@ const (
 	// commonly are after a few milliseconds.
 	readableTimeout = 2 * time.Second
 	readablePause   = 2 * time.Millisecond
+	// addedPause is between two looks for a partition that was added; the client
+	// asks the brokers ten times a second at most.
+	addedPause = 20 * time.Millisecond
 )
 
 // producing are the options of the clients that write.
@@ -83,6 +86,9 @@ func (l *Log) Append(ctx context.Context, msgs ...stream.Message) error {
 func (l *Log) appendOne(ctx context.Context, r *kgo.Record) error {
 	waiting, cancel := context.WithTimeout(ctx, produceTimeout)
 	defer cancel()
+	if err := l.awaitAdded(waiting, l.client, []kgo.Record{*r}); err != nil {
+		return err
+	}
 	done := make(chan error, 1)
 	l.client.Produce(waiting, r, func(_ *kgo.Record, err error) { done <- err })
 	var err error
@@ -149,6 +155,9 @@ func fill(r *kgo.Record, m *stream.Message) {
 // other error the outcome may be unknown. After an error the client is good for
 // nothing but to be closed.
 func (l *Log) transact(ctx context.Context, client *kgo.Client, records []kgo.Record) error {
+	if err := l.awaitAdded(ctx, client, records); err != nil {
+		return err
+	}
 	began := time.Now()
 	if err := client.BeginTransaction(); err != nil {
 		return fmt.Errorf("begin transaction: %w", ended(ctx, err, began))
@@ -245,6 +254,45 @@ func awaitKnown(ctx context.Context, client *kgo.Client, records []kgo.Record) e
 		}
 	}
 	return nil
+}
+
+// awaitAdded waits until the client knows partitions that were added to a topic
+// since it looked: it refuses a message to a partition beyond those that it knows.
+// A partition that the brokers do not know either wraps [stream.ErrNoTopic].
+func (l *Log) awaitAdded(ctx context.Context, client *kgo.Client, records []kgo.Record) error {
+	highest := make(map[string]int32)
+	for i := range records {
+		highest[records[i].Topic] = max(highest[records[i].Topic], records[i].Partition)
+	}
+	ctx, cancel := context.WithTimeout(ctx, produceTimeout)
+	defer cancel()
+	for topic, p := range highest {
+		asked := false
+		for knows(client, topic, 0) && !knows(client, topic, p) {
+			if !asked {
+				topics, err := l.Describe(ctx, topic)
+				if err != nil {
+					return err
+				}
+				if p >= topics[0].Partitions {
+					return fmt.Errorf("%w with that partition: %s/%d", stream.ErrNoTopic, topic, p)
+				}
+				asked = true
+			}
+			client.ForceMetadataRefresh()
+			if err := pause(ctx, addedPause); err != nil {
+				return classify(ctx, err)
+			}
+		}
+	}
+	return nil
+}
+
+// knows says whether the client has looked at a partition. It has not at any of a
+// topic before it writes the first message to it; then it looks by itself.
+func knows(client *kgo.Client, topic string, partition int32) bool {
+	leader, _, err := client.PartitionLeader(topic, partition)
+	return err != nil || leader >= 0
 }
 
 // failure is the first error of a run of records.

@@ -245,11 +245,7 @@ func (h *harness) committed(t *testing.T, group string) map[stream.Partition]int
 // which knows them.
 func (h *harness) addPartitions(t *testing.T, topic string, n int) {
 	t.Helper()
-	_, err := h.log.admin.CreatePartitions(t.Context(), n, topic)
-	if err == nil {
-		_, err = h.reopen(t.Context())
-	}
-	if err != nil {
+	if _, err := h.log.admin.CreatePartitions(t.Context(), n, topic); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -249,3 +249,52 @@ func TestAppendOfOneGivesUp(t *testing.T) {
 		}
 	})
 }
+
+// TestAddedPartitionsAreWrittenTo: an ingest that runs when a topic gets more
+// partitions writes its next heartbeats to all of them.
+func TestAddedPartitionsAreWrittenTo(t *testing.T) {
+	t.Parallel()
+	h := openHarness(t, fakeBrokers(t).ListenAddrs()...)
+	p := h.topic(t, "t", 1)
+	pub := h.publisher(t, "pub", p.Topic)
+	beats := func(n int32) []stream.Message {
+		msgs := make([]stream.Message, n)
+		for i := range msgs {
+			msgs[i] = stream.Message{Topic: p.Topic, Partition: int32(i), Value: []byte("beat")}
+		}
+		return msgs
+	}
+	write := func(doing string, n int32, writers map[string]func([]stream.Message) error) {
+		for name, w := range writers {
+			if err := w(beats(n)); err != nil {
+				t.Errorf("%s: %s: %v", doing, name, err)
+			}
+		}
+	}
+	writers := map[string]func([]stream.Message) error{
+		"publish":    func(msgs []stream.Message) error { return pub.Publish(t.Context(), msgs, nil) },
+		"append":     func(msgs []stream.Message) error { return h.log.Append(t.Context(), msgs...) },
+		"append one": func(msgs []stream.Message) error { return h.log.Append(t.Context(), msgs[len(msgs)-1]) },
+	}
+	write("one partition", 1, writers)
+	for n := int32(2); n <= 5; n++ {
+		h.addPartitions(t, p.Topic, 1)
+		write(fmt.Sprintf("%d partitions", n), n, writers)
+	}
+	last := stream.Partition{Topic: p.Topic, Index: 4}
+	got := 0
+	for _, err := range h.log.Read(t.Context(), last, 0, math.MaxInt64) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got++
+	}
+	if got != 3 {
+		t.Errorf("%d messages in %s, want 3", got, last)
+	}
+	for name, w := range map[string]func([]stream.Message) error{"append": writers["append"], "publish": writers["publish"]} {
+		if err := w(beats(6)); !errors.Is(err, stream.ErrNoTopic) {
+			t.Errorf("%s to a partition that is not there: %v", name, err)
+		}
+	}
+}
