@@ -24,9 +24,12 @@ import (
 // topicPrefix begins the names of topics, groups and schemas that a run makes.
 const topicPrefix = "peil-bench-"
 
-// flushesAim is how many flushes a whole job has at least, as far as records go.
-// While one is being written reading goes on, so there may be half as many.
-const flushesAim = 20
+// flushesLeast is how many flushes a whole job must have, and flushesAim how many it
+// is set up for where the product's default would give fewer.
+const (
+	flushesLeast = 10
+	flushesAim   = 40
+)
 
 // ErrTopic says that the topic that was named cannot be used.
 var ErrTopic = errors.New("cannot use the topic")
@@ -153,9 +156,14 @@ func codec(name string) (kgo.CompressionCodec, error) {
 }
 
 // flushRecords is the product's default, or less, so that there are enough flushes.
+// While one is written every partition may read as many records again, so one flush
+// covers that number in each of them, and what is read while windows are merged.
 func (r *run) flushRecords() int {
-	preset := config.Config{}.WithDefaults().Flush.Records
-	return int(max(1, min(int64(preset), r.Shape.Records/flushesAim)))
+	preset, partitions := config.Config{}.WithDefaults().Flush.Records, int64(r.Shape.Partitions)
+	if r.Shape.Records >= flushesLeast*int64(preset)*partitions {
+		return preset
+	}
+	return int(max(1, r.Shape.Records/(flushesAim*partitions)))
 }
 
 // prepare sees to it that the topic holds the records, and computes what must come

@@ -44,7 +44,7 @@ type benchFlags struct {
 func (f *benchFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	placeholder := func(name, text string) { annotate(flags.Lookup(name), annotatePlaceholder, text) }
-	flags.StringVar(&f.records, "records", "1m", "Records to read; 500k and 10m are thousands and millions.")
+	flags.StringVar(&f.records, "records", "2m", "Records to read; 500k and 10m are thousands and millions.")
 	placeholder("records", "N")
 	flags.IntVar(&f.partitions, "partitions", 4, "Partitions of the topic.")
 	placeholder("partitions", "N")
